@@ -1,0 +1,192 @@
+"""
+What an adapter is, and the values that pass through it (ADAPTERS.md).
+
+Rule 1: only data and one Protocol; no IO, no clock. Rule 2: `repr` of none of these shows a
+credential: platforms put them into URLs and headers. Rule 3: new fields get a default, so that
+an older adapter stays an adapter.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Final, Literal, Protocol
+from urllib.parse import urlsplit
+
+from wakebus.adapters.errors import Rejected, Uncertain
+
+Word = Literal["sent", "rejected", "not_sent", "uncertain"]
+Unit = Literal["characters", "utf16", "bytes"]
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """
+    The card of a platform; read before `build_request`.
+
+    max_text: of one request, in `unit` (code points, UTF-16 code units, UTF-8 bytes).
+    threads: a target may name a thread. idempotent_s: for so many seconds a second request with
+    the same key makes no second message (0: never, Feishu 3600, Mattermost 30, math.inf: always).
+    """
+
+    max_text: int
+    unit: Unit = "characters"
+    threads: bool = False
+    idempotent_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One chat; `kind`: the platform's own word for the id (`group`, `open_id`), if it has one."""
+
+    platform: str
+    chat_id: str
+    thread: str | None = None
+    kind: str = ""
+
+    def __str__(self) -> str:
+        """Return the channel token that leads here."""
+        thread = "" if self.thread is None else f"?thread={self.thread}"
+        return f"{self.platform}:{self.chat_id}{thread}"
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """A text for one request: clean, within `max_text`. `key`: the same for every resend of it."""
+
+    text: str
+    key: str
+    reply_to: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is to be done, as data; the URL's scheme chooses the transport that does it."""
+
+    url: str
+    body: bytes = b""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    method: str = "POST"
+
+    @property
+    def scheme(self) -> str:
+        """The URL's scheme: `console`, later `https`."""
+        return self.url.partition(":")[0].lower()
+
+    def __repr__(self) -> str:
+        """Method, scheme and host: paths, queries and headers carry tokens."""
+        try:
+            host = urlsplit(self.url).hostname or ""
+        except ValueError:
+            host = "?"
+        return f"Request({self.method} {self.scheme}:{'//' if host else ''}{host})"
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """What came back."""
+
+    status: int
+    body: bytes = b""
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """The platform took the message and gave it this id ("" where it gives none)."""
+
+    id: str = ""
+
+
+# Performs a request. Raises NotSent before the first byte left, Uncertain after it.
+Transport = Callable[[Request], Response]
+
+
+class Adapter(Protocol):
+    """One platform. Made from the environment and `.env`; raises BadSetting naming the variable."""
+
+    capabilities: ClassVar[Capabilities]
+
+    def __init__(self, env: Mapping[str, str]) -> None: ...
+
+    def parse_target(self, chat_id: str, thread: str | None) -> Target:
+        """Return the chat, or raise BadTarget saying what is wrong with it."""
+        ...
+
+    def build_request(self, target: Target, outgoing: Outgoing) -> Request:
+        """Return the request that sends this text, or raise Rejected."""
+        ...
+
+    def parse_response(self, response: Response) -> Sent:
+        """Return what the platform says it did, or raise a DeliveryError."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelResult:
+    """What became of one text at its chat. `retry_after`: seconds, where the platform says so."""
+
+    word: Word
+    platform: str = ""
+    chat: str = ""
+    id: str = ""
+    reason: str = ""
+    retry_after: float | None = None
+
+    def to_outcome(self, at: float) -> dict[str, Any]:
+        """Return `{"channel": {"result": …}}` for a message's outcome; `at` in Unix seconds."""
+        shown = {
+            "platform": self.platform,
+            "chat": self.chat,
+            "id": self.id,
+            "reason": self.reason,
+        }
+        held = {name: value for name, value in shown.items() if value}
+        return {"channel": {"result": self.word, **held, "at": at}}
+
+
+def json_object(response: Response) -> dict[str, Any]:
+    """Return the JSON object in the answer, or raise Uncertain: HTML, half an answer, nothing."""
+    try:
+        value = json.loads(response.body)
+    except (ValueError, RecursionError) as exc:
+        raise Uncertain(f"status {response.status}, and the answer is not JSON") from exc
+    if not isinstance(value, dict):
+        raise Uncertain(f"status {response.status}, and the answer is no JSON object")
+    return value
+
+
+def length(text: str, unit: Unit) -> int:
+    """Return the size of `text` as the platform counts it."""
+    if unit == "characters":
+        return len(text)
+    return len(text.encode()) if unit == "bytes" else len(text.encode("utf-16-le")) // 2
+
+
+def check_length(text: str, capabilities: Capabilities) -> None:
+    """Raise Rejected for a text that one request cannot carry."""
+    size = length(text, capabilities.unit)
+    if size > capabilities.max_text:
+        limit = f"{capabilities.max_text} {_UNITS[capabilities.unit]}"
+        raise Rejected(f"the text has {size}, the limit of one message is {limit}")
+
+
+_UNITS: Final = {"characters": "characters", "utf16": "UTF-16 units", "bytes": "bytes"}
+
+# 3 is a word's exit code in wakebus's own commands (unknown target), 5 means "perhaps".
+_EXIT: Final = {"sent": 0, "answered": 0, "rejected": 1, "not_sent": 1, "uncertain": 5}
+
+
+def explain(outcome: Mapping[str, Any] | None) -> tuple[int, str]:
+    """
+    Return exit code and one line for a message's outcome.
+
+    0 sent, 1 rejected or not sent (also: no channel result at all), 5 uncertain.
+    """
+    channel = outcome.get("channel") if outcome else None
+    word = channel.get("result") if isinstance(channel, Mapping) else None
+    if not isinstance(channel, Mapping) or not isinstance(word, str) or word not in _EXIT:
+        return 1, "not sent: the courier gave no channel result"
+    chat = f" to {channel['chat']}" if channel.get("chat") else ""
+    id_ = f" (id {channel['id']})" if channel.get("id") else ""
+    reason = f": {channel['reason']}" if channel.get("reason") else ""
+    return _EXIT[word], f"{word.replace('_', ' ')}{chat}{id_}{reason}"

@@ -1,0 +1,73 @@
+"""
+What goes wrong between a text and a chat, sorted by what the caller does.
+
+* DeliveryError (a WakebusError)
+    * Rejected        the same again would fail the same way: give up      -> `rejected`
+        * BadChannel  BadTarget  UnknownAdapter  BrokenAdapter  BadSetting
+    * NotSent         certainly not accepted: send again later             -> `not_sent`
+        * Throttled (wait `.retry_after`)  Unavailable (back off)
+    * Uncertain       maybe accepted: again only under the same key        -> `uncertain`
+
+Codes begin with `channel_`, because the broker has an `unavailable` of its own.
+"""
+
+from typing import Any
+
+from wakebus.broker.errors import WakebusError
+
+
+class DeliveryError(WakebusError):
+    """A text did not (certainly) reach its chat. Never raised itself, only its branches."""
+
+    code = "channel_error"
+
+
+class Rejected(DeliveryError):
+    """The platform, or we before it, will not take this; change the message or the set-up."""
+
+    code = "channel_rejected"
+
+
+class BadChannel(Rejected):
+    """The channel token itself is wrong, or has no home channel to resolve to."""
+
+
+class BadTarget(Rejected):
+    """The platform knows no such kind of chat id or thread."""
+
+
+class UnknownAdapter(Rejected):
+    """No adapter has this name. `data["near"]`: similar names."""
+
+
+class BrokenAdapter(Rejected):
+    """The adapter cannot be imported or has a bug; the text names it and the error's place."""
+
+
+class BadSetting(Rejected):
+    """A setting of the adapter is missing or wrong; the text names the variable, not its value."""
+
+
+class NotSent(DeliveryError):
+    """Certainly not accepted; the same request may succeed later."""
+
+    code = "channel_not_sent"
+    retry = True
+
+
+class Throttled(NotSent):
+    """Too fast. `retry_after`: seconds that the platform asks for, None if it does not say."""
+
+    def __init__(self, text: str, *, retry_after: float | None = None, **data: Any) -> None:
+        super().__init__(text, **data)
+        self.retry_after = retry_after
+
+
+class Unavailable(NotSent):
+    """Not reachable, or not able to take anything now."""
+
+
+class Uncertain(DeliveryError):
+    """Written to the platform, and no answer that says what became of it."""
+
+    code = "channel_uncertain"

@@ -1,0 +1,60 @@
+"""
+Names, bytes, disk: the broker and its client. Knows no platform and no agent.
+
+    client      send, ask, register, list           receiver     handlers and what is in hand
+    transport   a client's one IO thread            message      the message and its limits
+    wire        one frame, in and out               errors       everything raised on purpose
+    paths       where the bus lives                 settings     the broker's numbers
+    busd        hermes-busd                         daemon       lock, sockets, signals
+    router      the ROUTER thread                   services     child services
+    hub         what the broker knows while it runs
+    sending     verb send                           waiting      verb wait
+    delivering  what goes out, what becomes of it   registering  names: claimed, kept, lost
+    admin       list, trace, status                 presence     who holds a name
+    mailbox     which message goes next             state        the life of a delivery
+    store       the store thread                    schema       its tables
+    clock       the two clocks
+
+The names below are imported on first use (PEP 562): a sender pays only for what it uses.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from wakebus.broker.client import Answer as Answer
+    from wakebus.broker.client import Client as Client
+    from wakebus.broker.client import Receipt as Receipt
+    from wakebus.broker.errors import Refused as Refused
+    from wakebus.broker.errors import TimedOut as TimedOut
+    from wakebus.broker.errors import Undecided as Undecided
+    from wakebus.broker.errors import WakebusError as WakebusError
+    from wakebus.broker.message import Message as Message
+    from wakebus.broker.receiver import Delivery as Delivery
+    from wakebus.broker.receiver import Later as Later
+    from wakebus.broker.receiver import Outcome as Outcome
+    from wakebus.broker.receiver import Refusal as Refusal
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "Answer": "client",
+    "Client": "client",
+    "Receipt": "client",
+    "Delivery": "receiver",
+    "Later": "receiver",
+    "Outcome": "receiver",
+    "Refusal": "receiver",
+    "Message": "message",
+    "Refused": "errors",
+    "TimedOut": "errors",
+    "Undecided": "errors",
+    "WakebusError": "errors",
+}
+__all__ = [*_HOME]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        return getattr(import_module(f"wakebus.broker.{_HOME[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

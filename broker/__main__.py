@@ -1,0 +1,3 @@
+from wakebus.broker.busd import main
+
+raise SystemExit(main())

@@ -1,0 +1,128 @@
+"""
+Queries and declarations: `list`, `declare`, `forget`, `trace`, `status` (PROTOCOL.md section 10).
+
+Rule 1: answers hold no bodies. Rule 2: what is not in memory is asked of the store thread.
+"""
+
+import json
+import os
+from typing import Any
+
+from wakebus.broker import __version__, wire
+from wakebus.broker.errors import BadMessage, Refused, UnknownId, UnknownTarget, WakebusError
+from wakebus.broker.hub import Endpoint, Hub, Request
+from wakebus.broker.message import check_name
+from wakebus.broker.store import Row
+from wakebus.broker.waiting import receipt
+
+
+def describe(hub: Hub, endpoint: Endpoint) -> dict[str, Any]:
+    """Return what people are told of an endpoint; ages in seconds."""
+    holder, now = endpoint.holder, hub.clock.mono()
+    state = "live" if hub.live(endpoint) else "silent" if holder else "away"
+    data: dict[str, Any] = {
+        "name": endpoint.name,
+        "state": state,
+        "declared": endpoint.declared,
+        "epoch": endpoint.epoch,
+        "queued": len(endpoint.mailbox) - len(endpoint.mailbox.out),
+        "in_hand": len(endpoint.mailbox.out),
+        "seen": endpoint.seen,
+    }
+    if holder:
+        data |= {"pid": holder.process.pid, "beat_age_s": round(max(0.0, now - holder.beat), 1)}
+    return data
+
+
+def list_endpoints(hub: Hub, request: Request) -> None:
+    """Verb `list`: every known endpoint."""
+    known = sorted(name for name in hub.endpoints if hub.known(name))
+    hub.reply(request, {"endpoints": [describe(hub, hub.endpoints[name]) for name in known]})
+
+
+def declare(hub: Hub, request: Request) -> None:
+    """Verb `declare`: messages for this name are kept although nobody has come yet."""
+    name = check_name(request.payload.get("name"), "name")
+    endpoint = hub.endpoint(name)
+    endpoint.declared = True
+    hub.store.submit(
+        lambda store: store.save_endpoint(name, declared=True, seen=endpoint.seen),
+        _answer(hub, request, {"name": name}),
+    )
+
+
+def forget(hub: Hub, request: Request) -> None:
+    """Verb `forget`: the name is unknown again; refused while it is held or has messages."""
+    name = check_name(request.payload.get("name"), "name")
+    endpoint = hub.endpoints.get(name)
+    if endpoint is None:
+        raise UnknownTarget(f"nobody ever registered {name!r}", near=hub.near(name))
+    if endpoint.holder:
+        raise Refused(f"{name} is held by process {endpoint.holder.process.pid}; stop it first")
+    if len(endpoint.mailbox) or endpoint.arriving:
+        raise Refused(f"{name} has {len(endpoint.mailbox)} messages waiting; they would be lost")
+    del hub.endpoints[name]
+    answer = _answer(hub, request, {"name": name})
+    hub.store.submit(lambda store: store.forget_endpoint(name), answer)
+
+
+def _answer(hub: Hub, request: Request, payload: dict[str, Any]) -> Any:
+    def done(result: Any) -> None:
+        if isinstance(result, WakebusError):
+            hub.fail(request, result)
+        else:
+            hub.reply(request, payload)
+
+    return done
+
+
+def trace(hub: Hub, request: Request) -> None:
+    """Verb `trace`: a message, what led to it and what came of it, each with its steps."""
+    id = request.payload.get("id")
+    if not isinstance(id, str):
+        raise BadMessage("trace: `id` of a message")
+
+    def looked(rows: list[Row] | WakebusError) -> None:
+        if isinstance(rows, WakebusError):
+            hub.fail(request, rows)
+        elif not rows:
+            hub.fail(request, UnknownId(f"no message {id} is stored"))
+        else:
+            hub.reply(request, {"messages": [_traced(row) for row in rows]})
+
+    hub.store.submit(lambda store: store.related(id), looked)
+
+
+def _traced(row: Row) -> dict[str, Any]:
+    message = json.loads(row["message"])
+    body = message.pop("body")
+    message |= {"type": body.get("type", ""), "channel": body.get("channel", "")}
+    steps = [json.loads(line) for line in row["log"].splitlines()]
+    return {**message, **receipt(row), "steps": steps, "claimed": bool(row["claimed"])}
+
+
+def status(hub: Hub, request: Request) -> None:
+    """Verb `status`: the broker's own state, with its endpoints."""
+
+    def looked(counts: Row | WakebusError) -> None:
+        if isinstance(counts, WakebusError):
+            hub.fail(request, counts)
+            return
+        endpoints = [describe(hub, hub.endpoints[name]) for name in sorted(hub.endpoints)]
+        hub.reply(
+            request,
+            {
+                "pid": os.getpid(),
+                "version": __version__,
+                "protocol": wire.VERSION,
+                "boot": hub.boot,
+                "uptime_s": round(hub.clock.mono() - hub.started_mono, 1),
+                "accepted": hub.accepted,
+                "dead_letters": counts["dead"],
+                "messages": counts["messages"],
+                "store_bytes": counts["bytes"],
+                "endpoints": endpoints,
+            },
+        )
+
+    hub.store.submit(lambda store: store.counts(), looked)

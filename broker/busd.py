@@ -1,0 +1,218 @@
+"""
+`hermes-busd start|stop|restart|status|run`.
+
+Rule 1: `start` returns when clients can connect, and says why when they cannot. Rule 2: it is
+harmless twice. Exit status: 0 done, 1 failed, 2 usage, 3 stopped (`status`).
+"""
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any, Final
+
+from wakebus.broker import __version__, paths
+from wakebus.broker.errors import WakebusError
+
+START_S: Final = 15.0  # a cold machine with a large store to look through
+STOP_S: Final = 20.0
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Entry point of `hermes-busd`."""
+    args = _parser().parse_args(argv)
+    try:
+        return int(args.run(args))
+    except WakebusError as exc:
+        print(f"hermes-busd: {exc}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="hermes-busd",
+        description="The wakebus broker: keeps messages for named endpoints and delivers them.",
+        epilog="Files lie in $HERMES_BUS_ROOT/bus (default ~/.hermes/bus of the real user).",
+    )
+    parser.add_argument("--version", action="version", version=f"wakebus {__version__}")
+    verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
+    for name, function, text in (
+        ("start", start, "start in the background; returns when it is ready"),
+        ("stop", stop, "finish what is accepted and stop"),
+        ("restart", restart, "stop, then start"),
+        ("status", status, "show endpoints, queues and dead letters (exit 3 when stopped)"),
+        ("run", run, "run in the foreground, until Ctrl-C"),
+    ):
+        verb = verbs.add_parser(name, help=text, description=text)
+        verb.set_defaults(run=function)
+        if name == "status":
+            verb.add_argument("--json", action="store_true", help="for scripts")
+        if name == "run":
+            verb.add_argument("--ready-fd", type=int, help=argparse.SUPPRESS)
+    return parser
+
+
+def start(args: argparse.Namespace) -> int:
+    """Start the broker in the background, unless one runs."""
+    from wakebus.broker.daemon import lock_holder, prepare
+
+    folder = paths.bus_dir()
+    if lock_holder(folder) is None:
+        prepare(folder)
+        problem = _spawn(folder)
+        if problem and problem != "already_running":
+            raise WakebusError(problem)
+    data = _wait_ready(folder)
+    print(f"broker running (pid {data['pid']}) in {folder}")
+    return 0
+
+
+def _spawn(folder: Path) -> str:
+    """Start a detached broker; return "" when it is ready, else why not."""
+    ready, child_end = os.pipe()
+    with (folder / "broker.log").open("ab") as output:
+        os.fchmod(output.fileno(), 0o600)
+        child = subprocess.Popen(
+            [sys.executable, "-P", "-m", "wakebus.broker", "run", "--ready-fd", str(child_end)],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            cwd=folder,
+            pass_fds=[child_end],
+            start_new_session=True,
+        )
+    os.close(child_end)
+    with os.fdopen(ready, encoding="utf-8") as pipe:
+        word = pipe.read()  # ends when the child is ready or gone
+    if word == "ready":
+        child.returncode = 0  # it lives on; nobody waits for it here
+        return ""
+    child.wait()
+    return word or f"the broker ended at its start; {folder / 'broker.log'} tells why"
+
+
+def _wait_ready(folder: Path) -> dict[str, Any]:
+    from wakebus.broker.daemon import lock_holder
+
+    deadline = time.monotonic() + START_S
+    while True:
+        try:
+            data = paths.read_address(folder)
+            if data.get("pid") == lock_holder(folder):
+                return data
+        except WakebusError:
+            pass
+        if time.monotonic() > deadline:
+            raise WakebusError(f"the broker in {folder} is not ready after {START_S:g} s")
+        time.sleep(0.02)
+
+
+def stop(args: argparse.Namespace) -> int:
+    """Stop the broker and wait until it has."""
+    from wakebus.broker.daemon import lock_holder
+
+    folder = paths.bus_dir()
+    pid = lock_holder(folder)
+    if not pid:
+        print("broker is not running")
+        return 0
+    os.kill(pid, signal.SIGTERM)
+    deadline = time.monotonic() + STOP_S
+    while lock_holder(folder) == pid:
+        if time.monotonic() > deadline:
+            raise WakebusError(f"process {pid} is still finishing after {STOP_S:g} s")
+        time.sleep(0.02)
+    print(f"broker stopped (pid {pid})")
+    return 0
+
+
+def restart(args: argparse.Namespace) -> int:
+    """Stop, then start."""
+    stop(args)
+    return start(args)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run in the foreground."""
+    from wakebus.broker.daemon import AlreadyRunning
+    from wakebus.broker.daemon import run as serve
+
+    fd: int | None = args.ready_fd
+    folder = paths.bus_dir()
+
+    def ready() -> None:
+        if fd is None:
+            print(f"broker running (pid {os.getpid()}) in {folder}; Ctrl-C stops it", flush=True)
+        else:
+            _say(fd, "ready")
+
+    try:
+        serve(folder, ready=ready, console=fd is None)
+    except WakebusError as exc:
+        if fd is None:
+            raise
+        _say(fd, exc.code if isinstance(exc, AlreadyRunning) else exc.text)
+        return 1
+    return 0
+
+
+def _say(fd: int, word: str) -> None:
+    try:
+        os.write(fd, word.encode())
+        os.close(fd)
+    except BrokenPipeError:
+        pass  # whoever started us has gone
+
+
+def status(args: argparse.Namespace) -> int:
+    """Show what the broker says of itself."""
+    from wakebus.broker.client import Client
+    from wakebus.broker.daemon import lock_holder
+
+    folder = paths.bus_dir()
+    if lock_holder(folder) is None:
+        if args.json:
+            print(json.dumps({"running": False, "folder": str(folder)}))
+        else:
+            print(f"broker is not running in {folder}; start it with: hermes-busd start")
+        return 3
+    with Client() as client:
+        data = client.status()
+    data = {"running": True, "folder": str(folder), **paths.read_address(folder), **data}
+    print(json.dumps(data, indent=2) if args.json else _page(data))
+    return 0
+
+
+def _page(data: dict[str, Any]) -> str:
+    lines = [
+        f"broker running: pid {data['pid']}, version {data['version']}, "
+        f"protocol {data['protocol']}, up {_age(data['uptime_s'])}",
+        f"address:  {data['router']}",
+        f"store:    {data['messages']} messages, {data['store_bytes'] / 1024:,.0f} KiB, "
+        f"{data['dead_letters']} dead letters",
+        f"accepted: {data['accepted']} messages since it started",
+        "",
+        f"{'ENDPOINT':24} {'STATE':8} {'PID':>8} {'EPOCH':>5} {'BEAT':>8} {'QUEUED':>6} IN HAND",
+    ]
+    for one in data["endpoints"]:
+        beat = f"{one['beat_age_s']:g} s" if "beat_age_s" in one else "-"
+        lines.append(
+            f"{one['name']:24} {one['state']:8} {one.get('pid', '-'):>8} {one['epoch']:>5} "
+            f"{beat:>8} {one['queued']:>6} {one['in_hand']:>7}"
+        )
+    if not data["endpoints"]:
+        lines.append("(none yet: `wakebus listen NAME` registers one)")
+    return "\n".join(lines)
+
+
+def _age(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    minutes = int(seconds // 60)
+    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"

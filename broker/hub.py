@@ -1,0 +1,166 @@
+"""
+What the broker knows while it runs: connections, endpoints, waiters, timers.
+
+Rule 1: owned by the router thread; nothing here is touched by another. Rule 2: no socket in here;
+`post` is given. Rule 3: what must survive a kill is in the store first, here second.
+"""
+
+import difflib
+import hashlib
+import heapq
+import itertools
+import json
+import logging
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from wakebus.broker.clock import Clock
+from wakebus.broker.errors import Unavailable, WakebusError
+from wakebus.broker.mailbox import Mailbox
+from wakebus.broker.presence import Holder, Process
+from wakebus.broker.settings import Settings
+from wakebus.broker.store import StoreThread, Work
+
+log = logging.getLogger("wakebus.router")
+
+Post = Callable[[bytes, bytes], bool]  # (connection, frame) -> whether it was taken
+
+
+class Request(NamedTuple):
+    """One request of a client. `uid` and `pid` come from the kernel, 0 where it does not tell."""
+
+    conn: bytes
+    sequence: int
+    payload: dict[str, Any]
+    uid: int = 0
+    pid: int = 0
+
+
+class Connection:
+    """A client that said hello."""
+
+    __slots__ = ("instance", "names", "process")
+
+    def __init__(self, instance: str, process: Process) -> None:
+        self.instance, self.process = instance, process
+        self.names: set[str] = set()
+
+
+class Endpoint:
+    """A name with its mailbox and, while somebody holds it, its holder."""
+
+    __slots__ = (
+        *("arriving", "arriving_bytes", "declared", "epoch", "holder", "instance"),
+        *("mailbox", "name", "seen"),
+    )
+
+    def __init__(self, name: str, settings: Settings, seen: float = 0.0) -> None:
+        self.name, self.seen = name, seen
+        self.declared = False
+        self.epoch = 0
+        self.instance = ""  # the last holder's
+        self.holder: Holder | None = None
+        self.mailbox = Mailbox(settings.window_lanes, settings.window_bytes)
+        self.arriving = self.arriving_bytes = 0  # handed to the store, not committed yet
+
+
+class Turn(NamedTuple):
+    """A started delivery whose token lets sends be proven."""
+
+    endpoint: str
+    id: str
+    hops: int
+    path: tuple[str, ...]
+
+
+class Waiter(NamedTuple):
+    """Somebody waits until message `id` is `want`."""
+
+    request: Request
+    id: str
+    want: str
+
+
+class Hub:
+    """See the module's rules."""
+
+    def __init__(self, settings: Settings, clock: Clock, boot: str) -> None:
+        self.settings, self.clock, self.boot = settings, clock, boot
+        self.started_wall, self.started_mono = clock.wall(), clock.mono()
+        self.conns: dict[bytes, Connection] = {}
+        self.endpoints: dict[str, Endpoint] = {}
+        self.turns: dict[str, Turn] = {}  # by digest of the token
+        self.waiters: dict[str, list[Waiter]] = {}
+        self.accepted = 0
+        self.store: StoreThread
+        self.post: Post
+        self.reply: Callable[[Request, dict[str, Any]], None]
+        self.fail: Callable[[Request, WakebusError], None]
+        self._timers: list[tuple[float, int, Callable[[], None]]] = []
+        self._order = itertools.count()
+
+    def endpoint(self, name: str) -> Endpoint:
+        """Return the endpoint, made if it is new."""
+        if name not in self.endpoints:
+            self.endpoints[name] = Endpoint(name, self.settings, self.clock.wall())
+        return self.endpoints[name]
+
+    def known(self, name: str) -> bool:
+        """Whether the endpoint is declared, held, or was seen in the last `known_days`."""
+        endpoint = self.endpoints.get(name)
+        if endpoint is None:
+            return False
+        age = self.clock.wall() - endpoint.seen
+        recent = age < self.settings.known_days * 86400
+        return bool(endpoint.declared or endpoint.holder or len(endpoint.mailbox) or recent)
+
+    def near(self, name: str) -> list[str]:
+        """Return up to three known names that look like `name`."""
+        return difflib.get_close_matches(name, list(self.endpoints), n=3, cutoff=0.6)
+
+    def live(self, endpoint: Endpoint) -> bool:
+        """Whether a holder is connected and heard of."""
+        holder = endpoint.holder
+        return (
+            holder is not None
+            and holder.conn is not None
+            and not holder.silent(self.clock.mono(), self.settings.stale_s)
+        )
+
+    def later(self, after_s: float, act: Callable[[], None]) -> None:
+        """Call `act` in `after_s` seconds."""
+        at = self.clock.mono() + after_s
+        heapq.heappush(self._timers, (at, next(self._order), act))
+
+    def run_timers(self) -> float:
+        """Run what is due; return the seconds until the next timer."""
+        now = self.clock.mono()
+        while self._timers and self._timers[0][0] <= now:
+            heapq.heappop(self._timers)[2]()
+        return max(0.0, self._timers[0][0] - now) if self._timers else 60.0
+
+    def store_surely(self, work: Work, done: Callable[[], None]) -> None:
+        """
+        Run `work` in the store, again every second while the disk does not take it; then `done`.
+
+        For what has happened already (an ack, a death): it cannot be refused.
+        """
+
+        def finished(result: Any) -> None:
+            if isinstance(result, Unavailable):
+                self.later(1.0, lambda: self.store.submit(work, finished))
+                return
+            if isinstance(result, WakebusError):
+                log.error("a record was not stored: %s", result)
+            done()
+
+        self.store.submit(work, finished)
+
+    def line(self, what: str, **fields: Any) -> str:
+        """Return one line for a message's log: `t` is wall seconds."""
+        return json.dumps({"t": self.clock.wall(), "what": what, **fields}) + "\n"
+
+
+def digest(token: str) -> str:
+    """Return what is stored of a token: secrets stay out of the file."""
+    return hashlib.sha256(token.encode(errors="surrogatepass")).hexdigest()

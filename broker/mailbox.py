@@ -1,0 +1,203 @@
+"""
+Which message of one endpoint goes out next (PROTOCOL.md section 7).
+
+Rule 1: pure; `now` is an argument. Rule 2: order is kept per lane; one message per lane is out,
+unless its receiver asked for the next (`more`). Rule 3: no bodies in here: what waits, waits on
+disk. Rule 4: after a holder's death what was out goes one at a time, and only that one is counted.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from heapq import heappop, heappush
+
+from wakebus.broker.state import State
+
+
+class Entry:
+    """One open message: what the broker must know of it without reading its body."""
+
+    __slots__ = (
+        "asks",
+        "claimed",
+        "deadline",
+        "deaths",
+        "id",
+        "lane",
+        "more",
+        "out",
+        "redelivered",
+        "seq",
+        "size",
+        "started_before",
+        "state",
+        "token",
+    )
+
+    def __init__(self, seq: int, id: str, lane: str, size: int, deadline: float) -> None:
+        self.seq, self.id, self.lane, self.size = seq, id, lane, size
+        self.deadline = deadline  # monotonic seconds
+        self.state = State.QUEUED
+        self.deaths = 0
+        self.redelivered = self.started_before = self.asks = self.claimed = False
+        self.out = self.more = False
+        self.token: str | None = None
+
+
+class _Lane:
+    __slots__ = ("held_until", "listed", "out", "waiting")
+
+    def __init__(self) -> None:
+        self.waiting: deque[Entry] = deque()
+        self.out: dict[str, Entry] = {}
+        self.held_until = 0.0
+        self.listed = False  # stands in `_ready`
+
+    def open(self) -> bool:
+        return bool(self.waiting) and all(entry.more for entry in self.out.values())
+
+
+class Mailbox:
+    """The open messages of one endpoint, in lanes."""
+
+    def __init__(self, window_lanes: int, window_bytes: int) -> None:
+        self._window_lanes, self._window_bytes = window_lanes, window_bytes
+        self.entries: dict[str, Entry] = {}
+        self._lanes: dict[str, _Lane] = {}
+        self._ready: deque[str] = deque()
+        self._held: list[tuple[float, str]] = []
+        self._out: dict[str, Entry] = {}
+        self._out_bytes = 0
+        self._lone: str | None = None  # the redelivered message that is out alone
+        self.bytes = 0
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    @property
+    def out(self) -> list[Entry]:
+        """What is with the holder now."""
+        return list(self._out.values())
+
+    def add(self, entry: Entry) -> None:
+        """Put a new message at the end of its lane."""
+        self.entries[entry.id] = entry
+        self.bytes += entry.size
+        lane = self._lanes.setdefault(entry.lane, _Lane())
+        lane.waiting.append(entry)
+        self._list(entry.lane, lane)
+
+    def _list(self, name: str, lane: _Lane) -> None:
+        if not lane.listed and lane.open():
+            lane.listed = True
+            self._ready.append(name)
+
+    def take(self, now: float) -> Entry | None:
+        """Return the next message to send, marked as out; None when nothing may go now."""
+        self._release(now)
+        for _ in range(len(self._ready)):
+            if len(self._out) >= self._window_lanes:
+                return None
+            name = self._ready.popleft()
+            lane = self._lanes[name]
+            lane.listed = False
+            if not lane.open() or lane.held_until > now:
+                continue
+            entry = lane.waiting[0]
+            alone = entry.redelivered and self._lone is not None
+            full = self._out and self._out_bytes + entry.size > self._window_bytes
+            if alone or full:
+                self._list(name, lane)  # its turn comes when something ends
+                continue
+            lane.waiting.popleft()
+            self._put_out(lane, entry)
+            self._list(name, lane)
+            return entry
+        return None
+
+    def _put_out(self, lane: _Lane, entry: Entry) -> None:
+        entry.out, entry.more = True, False
+        lane.out[entry.id] = self._out[entry.id] = entry
+        self._out_bytes += entry.size
+        if entry.redelivered and self._lone is None:
+            self._lone = entry.id
+
+    def _take_in(self, entry: Entry) -> _Lane:
+        lane = self._lanes[entry.lane]
+        if entry.out:
+            entry.out = False
+            del lane.out[entry.id], self._out[entry.id]
+            self._out_bytes -= entry.size
+            if self._lone == entry.id:
+                self._lone = None
+        return lane
+
+    def _release(self, now: float) -> None:
+        while self._held and self._held[0][0] <= now:
+            _, name = heappop(self._held)
+            if lane := self._lanes.get(name):
+                self._list(name, lane)
+
+    def next_release(self) -> float | None:
+        """Return when the first held lane opens (monotonic seconds)."""
+        return self._held[0][0] if self._held else None
+
+    def adopt(self, id: str) -> None:
+        """A returning holder has this message in its hands already: it is out, unsent."""
+        entry = self.entries[id]
+        if not entry.out:
+            lane = self._lanes[entry.lane]
+            lane.waiting.remove(entry)
+            self._put_out(lane, entry)
+
+    def allow_more(self, id: str) -> None:
+        """The receiver takes the next message of this lane too, and keeps the order itself."""
+        entry = self.entries[id]
+        entry.more = True
+        self._list(entry.lane, self._lanes[entry.lane])
+
+    def end(self, id: str) -> Entry:
+        """Forget a message that is handled, refused or dead; its lane goes on."""
+        entry = self.entries.pop(id)
+        self.bytes -= entry.size
+        lane = self._take_in(entry)
+        if entry in lane.waiting:
+            lane.waiting.remove(entry)
+        self._list(entry.lane, lane)
+        if not lane.waiting and not lane.out and not lane.listed:
+            del self._lanes[entry.lane]
+        return entry
+
+    def give_back(self, id: str, held_until: float = 0.0) -> None:
+        """A message comes back to the front of its lane, which opens at `held_until`."""
+        entry = self.entries[id]
+        if not entry.out:
+            return
+        lane = self._take_in(entry)
+        place = next((i for i, e in enumerate(lane.waiting) if e.seq > entry.seq), None)
+        lane.waiting.insert(len(lane.waiting) if place is None else place, entry)
+        if held_until:
+            lane.held_until = held_until
+            heappush(self._held, (held_until, entry.lane))
+        else:
+            self._list(entry.lane, lane)
+
+    def holder_gone(self, *, died: bool) -> Iterator[Entry]:
+        """
+        Bring back all that was out, marked as redelivered; yield each, oldest first.
+
+        `died`: count an attempt, of the lone redelivered message if one was out, else of all.
+        """
+        back = sorted(self._out.values(), key=lambda entry: entry.seq)
+        counted = [entry for entry in back if entry.id == self._lone] or back
+        for entry in back:
+            entry.deaths += died and entry in counted
+            entry.redelivered = True
+            entry.started_before |= entry.state is State.STARTED
+            entry.state = State.QUEUED
+            entry.token = None
+            self.give_back(entry.id)
+        yield from back
+
+    def expired(self, now: float) -> list[Entry]:
+        """Return what waited past its deadline; what is out is never expired."""
+        return [e for e in self.entries.values() if not e.out and e.deadline <= now]

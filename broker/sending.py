@@ -1,0 +1,135 @@
+"""
+The verb `send` (PROTOCOL.md section 4).
+
+Rule 1: a receipt leaves only after the commit that holds it. Rule 2: a refusal says why and what
+to do, and nothing of it is stored.
+"""
+
+import msgspec
+
+from wakebus.broker import message as messages
+from wakebus.broker.delivering import pump
+from wakebus.broker.errors import (
+    BadToken,
+    Busy,
+    MailboxFull,
+    NotRegistered,
+    UnknownTarget,
+    WakebusError,
+)
+from wakebus.broker.hub import Endpoint, Hub, Request, digest
+from wakebus.broker.mailbox import Entry
+from wakebus.broker.message import Message
+from wakebus.broker.state import State
+from wakebus.broker.store import Put, Row
+from wakebus.broker.waiting import receipt, tell_answer
+
+
+def send(hub: Hub, request: Request) -> None:
+    """Verb `send`: check, store, then answer with the receipt."""
+    payload = request.payload
+    message, claimed = _origin(hub, request, messages.from_wire(payload.get("message")))
+    queue, asks = payload.get("queue") is True, payload.get("asks") is True
+    known = queue or hub.known(message.to)
+    blob = msgspec.json.encode(message.to_wire())
+    if hub.store.full():
+        raise Busy("the broker has more work waiting than it takes; try again in a second")
+    endpoint = hub.endpoint(message.to) if known else Endpoint(message.to, hub.settings)
+    _check_room(hub, endpoint, len(blob))
+    now = hub.clock.wall()
+    ahead = len(endpoint.mailbox) + endpoint.arriving
+    put = Put(
+        *(message, blob, now, now + message.ttl_s),
+        log=_first_lines(hub, request, message, claimed, ahead, hub.live(endpoint)),
+        known=known,
+        asks=asks,
+        claimed=claimed,
+    )
+    endpoint.arriving += 1
+    endpoint.arriving_bytes += len(blob)
+
+    def done(result: Row | WakebusError) -> None:
+        endpoint.arriving -= 1
+        endpoint.arriving_bytes -= len(blob)
+        _stored(hub, request, endpoint, put, result, ahead)
+
+    hub.store.submit(lambda store: store.put(put), done, len(blob))
+
+
+def _origin(hub: Hub, request: Request, message: Message) -> tuple[Message, bool]:
+    """Return the message as its true sender's, and whether the sender is only claimed."""
+    token = request.payload.get("token")
+    if token is not None:
+        turn = hub.turns.get(digest(token)) if isinstance(token, str) else None
+        if turn is None:
+            raise BadToken("this token's turn is over; send under your own name")
+        path = (*turn.path, turn.endpoint)[-messages.MAX_PATH :]
+        proven = message._replace(
+            sender=turn.endpoint, cause=turn.id, hops=turn.hops + 1, path=path
+        )
+        return proven, False
+    conn = hub.conns.get(request.conn)
+    names = conn.names if conn else set()
+    if names and message.sender not in names:
+        raise NotRegistered(
+            f"this connection is registered as {', '.join(sorted(names))} "
+            f"and cannot send as {message.sender}"
+        )
+    return message, not names
+
+
+def _check_room(hub: Hub, endpoint: Endpoint, size: int) -> None:
+    limits = hub.settings
+    waiting = len(endpoint.mailbox) + endpoint.arriving
+    if (
+        waiting >= limits.mailbox_messages
+        or endpoint.mailbox.bytes + endpoint.arriving_bytes + size > limits.mailbox_bytes
+    ):
+        raise MailboxFull(
+            f"the mailbox of {endpoint.name} is full ({waiting} messages); "
+            "nothing was stored, try again when it has caught up"
+        )
+
+
+def _first_lines(
+    hub: Hub, request: Request, message: Message, claimed: bool, ahead: int, live: bool
+) -> str:
+    accepted = hub.line("accepted", by=message.sender, pid=request.pid, claimed=claimed)
+    return accepted + hub.line("queued", live=live, ahead=ahead)
+
+
+def _stored(
+    hub: Hub,
+    request: Request,
+    endpoint: Endpoint,
+    put: Put,
+    result: Row | WakebusError,
+    ahead: int,
+) -> None:
+    if isinstance(result, UnknownTarget):
+        near = hub.near(put.message.to)
+        hint = f"; did you mean {' or '.join(near)}?" if near else ""
+        hub.fail(request, UnknownTarget(result.text + hint, near=near, **result.data))
+        return
+    if isinstance(result, WakebusError):
+        hub.fail(request, result)
+        return
+    hub.accepted += result["fresh"]
+    live = hub.live(endpoint)
+    if result["fresh"] and result["state"] == State.QUEUED:
+        _enter(hub, endpoint, put, result["seq"])
+    # The receipt goes first: on a burst the sender's next message waits for it.
+    hub.reply(request, {**receipt(result), "to": put.message.to, "live": live, "ahead": ahead})
+    if result["fresh"]:
+        tell_answer(hub, put.message)
+        pump(hub, endpoint, {put.message.id: put.blob})
+
+
+def _enter(hub: Hub, endpoint: Endpoint, put: Put, seq: int) -> None:
+    message = put.message
+    deadline = hub.clock.mono() + message.ttl_s
+    entry = Entry(seq, message.id, message.lane, len(put.blob), deadline)
+    entry.asks, entry.claimed = put.asks, put.claimed
+    endpoint.mailbox.add(entry)
+    if endpoint.name not in hub.endpoints:  # forgotten while the store worked
+        hub.endpoints[endpoint.name] = endpoint

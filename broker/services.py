@@ -1,0 +1,104 @@
+"""
+Child services of the broker, found by entry point `wakebus.services`: `serve(stop) -> int`.
+
+Rule 1: the broker imports none of them; each runs in its own process. Rule 2: a child ends when
+the broker's end of its pipe closes, so a SIGKILL leaves none behind. Rule 3: a child that ends is
+started again, 1 s later, then 2, 4 … 30.
+"""
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Final
+
+log = logging.getLogger("wakebus.services")
+
+GROUP: Final = "wakebus.services"
+LONGEST_PAUSE_S: Final = 30.0
+STEADY_S: Final = 60.0  # a child that ran this long starts over at the shortest pause
+
+
+class Services:
+    """Runs every service in a child and keeps it running until `stop`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._stop = threading.Event()
+        names = sorted({entry.name for entry in entry_points(group=GROUP)})
+        self._threads = [
+            threading.Thread(target=self._keep, args=(name,), name=f"service {name}", daemon=True)
+            for name in names
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """End the children (2 s to finish, then SIGKILL) and wait for them."""
+        self._stop.set()
+        for thread in self._threads:
+            thread.join(5)
+
+    def _keep(self, name: str) -> None:
+        pause = 1.0
+        while not self._stop.is_set():
+            lived = self._once(name)
+            if self._stop.is_set():
+                return
+            pause = 1.0 if lived > STEADY_S else min(pause * 2, LONGEST_PAUSE_S)
+            log.warning("service %s ended after %.0f s; again in %.0f s", name, lived, pause)
+            self._stop.wait(pause)
+
+    def _once(self, name: str) -> float:
+        # -P: no module of the folder that the broker was started in may shadow a library.
+        command = [sys.executable, "-P", "-m", "wakebus.broker.services", name]
+        environ = {**os.environ, "HERMES_BUS_ROOT": str(self._folder.parent)}
+        started = time.monotonic()
+        with (self._folder / f"{name}.log").open("ab") as output:
+            child = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=output,
+                env=environ,
+                cwd=self._folder,
+                start_new_session=True,
+            )
+        assert child.stdin is not None
+        while child.poll() is None and not self._stop.wait(0.2):
+            pass
+        child.stdin.close()
+        try:
+            child.wait(2)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.wait()
+        return time.monotonic() - started
+
+
+def main(name: str) -> int:
+    """Run one service in this process until its standard input closes or SIGTERM comes."""
+    stop = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the broker in the foreground
+    threading.Thread(target=_until_closed, args=(stop,), daemon=True).start()
+    found = [entry for entry in entry_points(group=GROUP) if entry.name == name]
+    if not found:
+        print(f"no service {name!r} is installed", file=sys.stderr)
+        return 2
+    return int(found[0].load()(stop))
+
+
+def _until_closed(stop: threading.Event) -> None:
+    while os.read(0, 4096):
+        pass
+    stop.set()
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1]))

@@ -1,0 +1,281 @@
+"""
+A client's one IO thread: it owns the DEALER socket and its monitor.
+
+Rule 1: callers hand over frames and wait on a `Pending`; they never touch a socket. Rule 2: a
+request that was written and not answered is written again after a reconnect, until its caller
+gives up: without this every broker kill made an unknown (measured). Rule 3: nothing in here waits
+for the broker; closing never hangs.
+"""
+
+import itertools
+import os
+import struct
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final
+
+import zmq
+
+from wakebus.broker import wire
+from wakebus.broker.errors import WakebusError, from_wire
+
+# Back within 0.3 s of a broker's return (measured with these two).
+RECONNECT_MS: Final = 100
+RECONNECT_MAX_MS: Final = 500
+HANDSHAKE_MS: Final = 2_000
+REREAD_S: Final = 0.5
+BEAT_S: Final = 2.0
+LAST_WORDS_S: Final = 0.5
+
+
+class Pending:
+    """A request on its way. `fleeting`: not written again after a reconnect."""
+
+    __slots__ = ("_done", "answer", "error", "fleeting", "frame", "notify", "sequence", "written")
+
+    def __init__(
+        self,
+        sequence: int,
+        frame: bytes,
+        notify: "Callable[[Pending], None] | None",
+        fleeting: bool,
+    ) -> None:
+        self.sequence, self.frame = sequence, frame
+        self.notify, self.fleeting = notify, fleeting
+        self.written = False
+        self.answer: dict[str, Any] | None = None
+        self.error: WakebusError | None = None
+        self._done = threading.Event()
+
+    def wait(self, timeout: float | None) -> bool:
+        """Return whether the answer came within `timeout` seconds."""
+        return self._done.wait(timeout)
+
+    def settle(self, verb: str, payload: dict[str, Any]) -> None:
+        """Take the answer (IO thread)."""
+        if verb == "ok":
+            self.answer = payload
+        else:
+            self.error = from_wire(payload)
+        self.finish()
+
+    def finish(self) -> None:
+        """Wake who waits; without an answer the transport has closed."""
+        self._done.set()
+        if self.notify is not None:
+            self.notify(self)
+
+
+class Transport:
+    """
+    Frames out, frames in, reconnects.
+
+    `address`: asked at the start and again while disconnected. `greet`: called at each connect.
+    `on_frame(verb, payload)`: what the broker says by itself. `beat`: called every 2 s while
+    connected. All callbacks run in the IO thread and must not wait.
+    """
+
+    def __init__(
+        self,
+        address: Callable[[], str],
+        greet: Callable[[], None],
+        on_frame: Callable[[str, dict[str, Any]], None],
+        beat: Callable[[], None],
+    ) -> None:
+        self._address, self._greet, self._on_frame, self._beat = address, greet, on_frame, beat
+        self._current = address()
+        self._sequence = itertools.count(1)
+        self._pending: dict[int, Pending] = {}
+        self._outbox: deque[Pending] = deque()
+        self._connected = threading.Event()
+        self._closing = False
+        self._closed_at = 0.0
+        self._wake_read, self._wake_write = os.pipe()
+        os.set_blocking(self._wake_write, False)
+        os.set_blocking(self._wake_read, False)
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self._run, name="wakebus io", daemon=True)
+        self._thread.start()
+
+    @property
+    def address(self) -> str:
+        """Where the broker is looked for."""
+        return self._current
+
+    def connected(self, timeout: float) -> bool:
+        """Wait up to `timeout` seconds for a connection; return whether there is one."""
+        return self._connected.wait(timeout)
+
+    def request(
+        self,
+        verb: str,
+        payload: dict[str, Any],
+        notify: Callable[[Pending], None] | None = None,
+        *,
+        fleeting: bool = False,
+    ) -> Pending:
+        """Queue a request; any thread. Raises BadFrame for what JSON cannot carry."""
+        sequence = next(self._sequence)
+        pending = Pending(sequence, wire.encode(verb, sequence, payload), notify, fleeting)
+        with self._lock:
+            if self._closing:
+                pending.finish()
+                return pending
+            self._pending[sequence] = pending
+            self._outbox.append(pending)
+        if threading.current_thread() is not self._thread:
+            self._wake()
+        return pending
+
+    def drop(self, pending: Pending) -> bool:
+        """Stop caring for a request; return whether it was ever written."""
+        with self._lock:
+            self._pending.pop(pending.sequence, None)
+            return pending.written
+
+    def close(self, timeout: float) -> None:
+        """End the IO thread; requests without an answer are finished without one."""
+        with self._lock:
+            self._closing = True
+        self._wake()
+        if threading.current_thread() is not self._thread:
+            self._thread.join(timeout)
+
+    def _wake(self) -> None:
+        try:
+            os.write(self._wake_write, b"x")
+        except OSError:
+            pass  # full: it wakes anyway; closed: nobody is left to wake
+
+    # --- IO thread ------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        context = zmq.Context()
+        socket = _dealer(context)
+        monitor = socket.get_monitor_socket(zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED)
+        try:
+            socket.connect(self._current)
+            self._loop(socket, monitor)
+        finally:
+            with self._lock:
+                self._closing = True
+                left = list(self._pending.values())
+                self._pending.clear()
+            socket.disable_monitor()
+            monitor.close(0)
+            socket.close(0)
+            context.term()
+            os.close(self._wake_read)
+            os.close(self._wake_write)
+            for pending in left:
+                pending.finish()
+
+    def _loop(self, socket: "zmq.Socket[bytes]", monitor: "zmq.Socket[bytes]") -> None:
+        poller = zmq.Poller()
+        for source in (socket, monitor, self._wake_read):
+            poller.register(source, zmq.POLLIN)
+        next_beat = next_look = 0.0
+        while not self._closing or self._last_words():
+            events = dict(poller.poll(50 if self._outbox else 1000))
+            if self._wake_read in events:
+                _drain(self._wake_read)
+            if monitor in events:
+                self._watch(monitor)
+            if socket in events:
+                self._read(socket)
+            now = time.monotonic()
+            if self._connected.is_set():
+                if now >= next_beat:
+                    next_beat = now + BEAT_S
+                    self._beat()
+                self._write(socket)
+            elif now >= next_look:
+                next_look = now + REREAD_S
+                self._look_for_another(socket)
+
+    def _last_words(self) -> bool:
+        """Whether a closing client still has something to write, and somebody to write it to."""
+        self._closed_at = self._closed_at or time.monotonic()
+        waiting = bool(self._outbox) and self._connected.is_set()
+        return waiting and time.monotonic() - self._closed_at < LAST_WORDS_S
+
+    def _watch(self, monitor: "zmq.Socket[bytes]") -> None:
+        while monitor.poll(0):
+            event = struct.unpack("=HI", monitor.recv_multipart()[0])[0]
+            if event == zmq.EVENT_DISCONNECTED:
+                self._connected.clear()
+            else:
+                self._reconnected()
+
+    def _reconnected(self) -> None:
+        with self._lock:
+            again = [p for p in self._pending.values() if not p.fleeting]
+            self._pending = {p.sequence: p for p in again}
+            self._outbox.clear()
+        self._greet()
+        with self._lock:
+            self._outbox.extend(sorted(again, key=lambda p: p.sequence))
+        self._connected.set()
+
+    def _write(self, socket: "zmq.Socket[bytes]") -> None:
+        while self._outbox:
+            pending = self._outbox[0]
+            with self._lock:
+                wanted, before = pending.sequence in self._pending, pending.written
+                # Said before the write: afterwards a timeout could call it unwritten.
+                pending.written = before or wanted
+            try:
+                if wanted:
+                    socket.send(pending.frame, zmq.NOBLOCK)
+            except zmq.Again:  # a frozen broker: the pipe is full; the poll comes back
+                pending.written = before
+                return
+            self._outbox.popleft()
+
+    def _read(self, socket: "zmq.Socket[bytes]") -> None:
+        for _ in range(500):
+            try:
+                data = socket.recv(zmq.NOBLOCK)
+            except zmq.Again:
+                return
+            try:
+                verb, sequence, payload = wire.decode(data)
+            except WakebusError:
+                continue  # no broker of ours writes this
+            if verb in ("ok", "err"):
+                with self._lock:
+                    pending = self._pending.pop(sequence, None)
+                if pending is not None:
+                    pending.settle(verb, payload)
+            else:
+                self._on_frame(verb, payload)
+
+    def _look_for_another(self, socket: "zmq.Socket[bytes]") -> None:
+        try:
+            found = self._address()
+        except WakebusError:
+            return
+        if found != self._current:
+            socket.disconnect(self._current)
+            socket.connect(found)
+            self._current = found
+
+
+def _dealer(context: "zmq.Context[zmq.Socket[bytes]]") -> "zmq.Socket[bytes]":
+    socket = context.socket(zmq.DEALER)
+    socket.setsockopt(zmq.IMMEDIATE, 1)  # a message for nobody is not queued: it is "not accepted"
+    socket.setsockopt(zmq.LINGER, 0)
+    socket.setsockopt(zmq.RECONNECT_IVL, RECONNECT_MS)
+    socket.setsockopt(zmq.RECONNECT_IVL_MAX, RECONNECT_MAX_MS)
+    socket.setsockopt(zmq.HANDSHAKE_IVL, HANDSHAKE_MS)
+    return socket
+
+
+def _drain(descriptor: int) -> None:
+    try:
+        while os.read(descriptor, 4096):
+            pass
+    except BlockingIOError:
+        pass

@@ -1,0 +1,118 @@
+"""
+The verb `wait`: somebody wants to know when a message is delivered, handled or answered
+(PROTOCOL.md section 9).
+
+Rule 1: the store is asked first, so a wait after the fact is answered at once. Rule 2: a waiter is
+answered exactly once, if need be by `timeout`; the message itself is never touched.
+"""
+
+import json
+from typing import Any, Final
+
+from wakebus.broker.errors import BadMessage, TimedOut, UnknownId, WakebusError
+from wakebus.broker.hub import Hub, Request, Waiter
+from wakebus.broker.message import Message
+from wakebus.broker.state import State, receipt_word
+from wakebus.broker.store import Row
+
+WANTS: Final = {"delivered": "delivered", "handled": "handled", "answer": "answered"}
+MAX_WAIT_S: Final = 86400.0
+
+
+def receipt(row: Row) -> dict[str, Any]:
+    """Return a receipt's fields for a stored message."""
+    data = {"id": row["id"], "state": receipt_word(State(row["state"]))}
+    if row.get("outcome"):
+        data["outcome"] = json.loads(row["outcome"])
+    if row.get("reason"):
+        data["reason"] = row["reason"]
+    if row.get("fresh") is False:
+        data["duplicate"] = True
+    return data
+
+
+def wait(hub: Hub, request: Request) -> None:
+    """Verb `wait`: answer when the message is `state` (or has its answer), or in time."""
+    id, want = request.payload.get("id"), request.payload.get("state")
+    timeout = request.payload.get("timeout", 0)
+    if want not in WANTS or not isinstance(id, str):
+        raise BadMessage(f"wait: `id` and a `state` of {', '.join(WANTS)}")
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout >= 0:
+        raise BadMessage("wait: `timeout` is a number of seconds from 0")
+    waiter = Waiter(request, id, want)
+
+    def looked(result: tuple[Row | None, Row | None] | WakebusError) -> None:
+        if isinstance(result, WakebusError):
+            hub.fail(request, result)
+        elif result[0] is None:
+            hub.fail(request, UnknownId(f"no message {id} is stored"))
+        elif not _settled(hub, waiter, result[0], result[1]):
+            hub.waiters.setdefault(id, []).append(waiter)
+            hub.later(min(timeout, MAX_WAIT_S), lambda: _too_late(hub, waiter))
+
+    hub.store.submit(lambda store: (store.find(id), store.answer_to(id)), looked)
+
+
+def _settled(hub: Hub, waiter: Waiter, row: Row, answer: Row | None) -> bool:
+    state = receipt(row)["state"]
+    if waiter.want == "answer" and answer is not None:
+        hub.reply(waiter.request, {**receipt(row), "answer": json.loads(answer["message"])})
+        return True
+    reached = {"delivered": ("delivered", "handled", "dead"), "handled": ("handled", "dead")}
+    ended = state in reached.get(waiter.want, ("dead",)) or _unanswered(row)
+    if ended:
+        hub.reply(waiter.request, receipt(row))
+    return ended
+
+
+def _unanswered(row: Row) -> bool:
+    """Whether the message was handled and its receiver says that no answer will come."""
+    return bool(row["outcome"]) and json.loads(row["outcome"]).get("answered") is False
+
+
+def _too_late(hub: Hub, waiter: Waiter) -> None:
+    if waiter not in hub.waiters.get(waiter.id, []):
+        return
+    _forget(hub, waiter)
+
+    def looked(row: Row | None) -> None:
+        state = receipt(row)["state"] if isinstance(row, dict) else "unknown"
+        text = f"{waiter.id} is {state}, not yet {WANTS[waiter.want]}"
+        hub.fail(waiter.request, TimedOut(text, id=waiter.id, state=state))
+
+    hub.store.submit(lambda store: store.find(waiter.id), looked)
+
+
+def _forget(hub: Hub, waiter: Waiter) -> None:
+    """Remove a waiter that has its answer."""
+    waiters = hub.waiters[waiter.id]
+    waiters.remove(waiter)
+    if not waiters:
+        del hub.waiters[waiter.id]
+
+
+def tell_waiters(hub: Hub, id: str) -> None:
+    """A message's state changed: answer those who waited for it."""
+    if id not in hub.waiters:
+        return
+
+    def looked(result: tuple[Row | None, Row | None] | WakebusError) -> None:
+        if isinstance(result, WakebusError) or result[0] is None:
+            return
+        for waiter in list(hub.waiters.get(id, [])):
+            if _settled(hub, waiter, result[0], result[1]):
+                _forget(hub, waiter)
+
+    hub.store.submit(lambda store: (store.find(id), store.answer_to(id)), looked)
+
+
+def tell_answer(hub: Hub, message: Message) -> None:
+    """A message was stored: if it is an answer, hand it to whoever waits for it."""
+    if message.type != "answer" or message.reply_to is None:
+        return
+    for waiter in [w for w in hub.waiters.get(message.reply_to, []) if w.want == "answer"]:
+        _forget(hub, waiter)
+        hub.reply(
+            waiter.request,
+            {"id": message.reply_to, "state": "delivered", "answer": message.to_wire()},
+        )

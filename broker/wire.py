@@ -1,0 +1,107 @@
+"""
+One frame: `[version, verb, sequence, payload]` as JSON, as PROTOCOL.md section 2 gives it.
+
+Rule 1: bytes in, values out; no sockets, no clock. Rule 2: any bytes decode, or raise
+ProtocolError; never anything else. Rule 3: what this writes, every JSON library reads: no NaN,
+no infinity, no lone surrogate.
+"""
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+from wakebus.broker.errors import BadFrame, BadVersion, TooBig
+
+VERSION: Final = 1
+MAX_BODY: Final = 1 << 20  # one message's body: a page of logs fits, a video must be a link
+# Escapes (`"` becomes `\"`) can double a body; the rest of a message is a few KiB.
+MAX_FRAME: Final = 2 * MAX_BODY + (64 << 10)
+MAX_SEQUENCE: Final = (1 << 53) - 1  # every JSON reader keeps integers up to here exact
+
+_LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+
+
+class Frame(NamedTuple):
+    """One decoded frame."""
+
+    verb: str
+    sequence: int
+    payload: dict[str, Any]
+
+
+def encode(verb: str, sequence: int, payload: dict[str, Any]) -> bytes:
+    """Return the frame's bytes, or raise BadFrame for what JSON cannot carry."""
+    return dumps([VERSION, verb, sequence, payload])
+
+
+def dumps(value: Any) -> bytes:
+    """Return compact UTF-8 JSON, or raise BadFrame (NaN, lone surrogate, unknown type)."""
+    try:
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        return text.encode()
+    except UnicodeEncodeError as exc:
+        raise BadFrame("text holds a lone surrogate, which is no Unicode character") from exc
+    except RecursionError as exc:
+        raise BadFrame("nested too deeply") from exc
+    except (ValueError, TypeError) as exc:
+        raise BadFrame(f"not JSON: {exc}") from exc
+
+
+def encode_around(verb: str, payload: dict[str, Any], message: bytes) -> bytes:
+    """Return the frame whose payload is `payload` plus `message`, which is JSON already."""
+    return encode(verb, 0, payload)[:-2] + b',"message":' + message + b"}]"
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
+def loads(data: bytes) -> Any:
+    """
+    Return the JSON value in `data`, by the standard library.
+
+    Raises ValueError (also for NaN, lone surrogates and bytes that are not UTF-8).
+    """
+    # json.loads(bytes) decodes with "surrogatepass"; the strict decoder is wanted here.
+    value = json.loads(data.decode(), parse_constant=_no_constant)
+    # An escaped "\ud800" passes the decoder; only then is the value worth a second look.
+    if b"\\u" in data:
+        dumps(value)
+    return value
+
+
+def decode(data: bytes, loads: Callable[[bytes], Any] = loads) -> Frame:
+    """
+    Return the frame in `data`; `loads` may be a faster reader with the same strictness.
+
+    Raises BadFrame, BadVersion or TooBig.
+    """
+    if len(data) > MAX_FRAME:
+        raise TooBig(f"a frame of {len(data)} bytes; the limit is {MAX_FRAME}")
+    try:
+        parts = loads(data)
+    except (ValueError, RecursionError) as exc:
+        raise BadFrame(f"not JSON: {str(exc)[:200]}") from exc
+    if not isinstance(parts, list) or not parts:
+        raise BadFrame("not a JSON list [version, verb, sequence, payload]")
+    if parts[0] != VERSION or isinstance(parts[0], bool):
+        raise BadVersion(
+            f"protocol version {str(parts[0])[:20]}; this side speaks {VERSION}",
+            min=VERSION,
+            max=VERSION,
+            sequence=_sequence(parts[2]) if len(parts) > 2 else 0,
+        )
+    if len(parts) != 4:
+        raise BadFrame(f"{len(parts)} parts, not [version, verb, sequence, payload]")
+    _, verb, sequence, payload = parts
+    if not isinstance(verb, str) or not verb or len(verb) > 32:
+        raise BadFrame("the verb is not a word of 1 to 32 characters")
+    if not isinstance(payload, dict) or _sequence(sequence) != sequence:
+        raise BadFrame("the sequence is no integer from 0 to 2^53-1, or the payload is no object")
+    return Frame(verb, sequence, payload)
+
+
+def _sequence(value: Any) -> int:
+    fits = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_SEQUENCE
+    return value if fits else 0

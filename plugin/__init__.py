@@ -1,0 +1,1 @@
+"""The receive side: rules, turns, the commands."""

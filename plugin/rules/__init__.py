@@ -1,0 +1,1 @@
+"""bus-rules.yaml: read, matched, rendered."""

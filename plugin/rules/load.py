@@ -1,0 +1,186 @@
+"""
+Rules files on disk: found, trusted, read, and read again when they change.
+
+Rule 1: a file that others may write is not loaded. Rule 2: a file that turns bad changes nothing:
+the last good rules stay, and the error is told once. Rule 3: without a file the default rules
+(default.yaml) are in force.
+"""
+
+import os
+import pwd
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from wakebus.plugin.rules.errors import Problem, RulesError, ScriptError
+from wakebus.plugin.rules.model import Rule, Rules
+from wakebus.plugin.rules.schema import read_rules
+from wakebus.plugin.rules.script import find_script, is_script
+from wakebus.plugin.rules.trust import refusal
+
+MAX_FILE: Final = 1 << 20
+NAME: Final = "bus-rules.yaml"
+# An editor truncates, then writes: a file is read when it has kept still for this long.
+SETTLE_S: Final = 0.05
+_SETTLE_TRIES: Final = 10
+
+
+def default_path(environ: Mapping[str, str]) -> Path:
+    """Return `$HERMES_HOME/bus-rules.yaml`; the default home is the real user's, not `$HOME`."""
+    home = environ.get("HERMES_HOME") or os.path.join(  # noqa: PTH118
+        pwd.getpwuid(os.getuid()).pw_dir, ".hermes"
+    )
+    return Path(home) / NAME
+
+
+@cache
+def default_text() -> str:
+    """Return the text of the default rules, as `wakebus rules init` writes it."""
+    return Path(__file__).with_name("default.yaml").read_text(encoding="utf-8")
+
+
+@cache
+def default_rules() -> Rules:
+    """Return the rules that are in force without a file."""
+    return read_rules(default_text(), "default rules")
+
+
+def load(path: Path) -> Rules:
+    """Return the rules in `path`. Raises RulesError, also for a file that is not there."""
+    rules = read_rules(_text(path), str(path))
+    doubts = (_script_warning(path, rule, key) for rule in rules.callbacks for key in _FORMATS)
+    return replace(rules, warnings=(*rules.warnings, *(doubt for doubt in doubts if doubt)))
+
+
+_FORMATS: Final = ("print_format", "context_format")
+
+
+def _script_warning(path: Path, rule: Rule, key: str) -> Problem | None:
+    source = getattr(rule, key)
+    if not is_script(source):
+        return None
+    try:
+        find_script(source)
+    except ScriptError as exc:
+        line = int(rule.where.rpartition(":")[2])
+        return Problem(str(path), line, key, f"{exc}; the plain text will be shown")
+    return None
+
+
+def _text(path: Path) -> str:
+    try:
+        data = _bytes(path)
+    except FileNotFoundError as exc:
+        raise _error(path, "no such file; `wakebus rules init` writes one") from exc
+    except OSError as exc:
+        raise _error(path, f"cannot be read: {exc.strerror}") from exc
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as exc:
+        line = data.count(b"\n", 0, exc.start) + 1
+        text = f"byte {data[exc.start]:#04x} is not UTF-8; save the file as UTF-8"
+        raise _error(path, text, line) from exc
+
+
+def _bytes(path: Path) -> bytes:
+    # NONBLOCK: a FIFO must not hold the open.
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(fd, "rb") as file:
+        folder = path.resolve().parent.stat()
+        if reason := refusal(os.fstat(fd), folder, os.getuid(), str(path)):
+            raise _error(path, f"not loaded: {reason}")
+        data = file.read(MAX_FILE + 1)
+    if len(data) > MAX_FILE:
+        raise _error(path, f"over {MAX_FILE >> 20} MiB")
+    return data
+
+
+def _error(path: Path, text: str, line: int = 0) -> RulesError:
+    return RulesError([Problem(str(path), line, "", text)])
+
+
+class _Stamp(NamedTuple):
+    """What changes when a file does; chmod and chown too, because trust depends on them."""
+
+    changed_ns: int
+    written_ns: int
+    size: int
+    inode: int
+
+
+class RulesFile:
+    """
+    The rules that are in force now; thread-safe. The first read raises RulesError.
+
+    `path` None: the user's default file. `required`: it must exist. `on_error` is told once each
+    time the file turns bad; `error` holds it until the file is good again.
+    """
+
+    def __init__(
+        self,
+        path: Path | None = None,
+        *,
+        required: bool = False,
+        on_error: Callable[[RulesError], None] | None = None,
+    ) -> None:
+        self.path = path or default_path(os.environ)
+        self.error: RulesError | None = None
+        self._required, self._on_error = required, on_error
+        self._lock = threading.Lock()
+        self._stamp = self._look()
+        self._rules = self._load(self._stamp)
+
+    def current(self) -> Rules:
+        """Return the rules, read again if the file has changed since the last call."""
+        with self._lock:
+            if self._look() == self._stamp:
+                return self._rules
+            self._stamp = self._settled()
+            try:
+                self._rules = self._load(self._stamp)
+                self.error = None
+            except RulesError as exc:
+                self.error = exc
+            rules, error = self._rules, self.error
+        if error and self._on_error:
+            self._on_error(error)
+        return rules
+
+    def _load(self, stamp: _Stamp | None) -> Rules:
+        return default_rules() if stamp is None and not self._required else load(self.path)
+
+    def _look(self) -> _Stamp | None:
+        try:
+            found = self.path.stat()
+        except OSError:
+            return None
+        return _Stamp(found.st_ctime_ns, found.st_mtime_ns, found.st_size, found.st_ino)
+
+    def _settled(self) -> _Stamp | None:
+        stamp = self._look()
+        for _ in range(_SETTLE_TRIES):
+            time.sleep(SETTLE_S)
+            before, stamp = stamp, self._look()
+            if stamp == before:
+                break
+        return stamp
+
+
+def write_default(path: Path, *, force: bool = False) -> None:
+    """Write the default rules. Raises FileExistsError without `force`, or another OSError."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = path.with_name(f".{path.name}.{os.getpid()}")
+    fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        with os.fdopen(fd, "w", encoding="utf-8") as file:
+            file.write(default_text())
+        if force:
+            new.rename(path)
+        else:  # link, unlike rename, never replaces
+            os.link(new, path)
+    finally:
+        new.unlink(missing_ok=True)

@@ -1,0 +1,140 @@
+"""
+Which rule a message meets, and what then happens to it.
+
+Rule 1: pure. Rule 2: top down, the first rule of which every stated `match_*` holds. Rule 3: the
+receiver's rules decide; a sender may only ask to disturb less. Rule 4: `plan` is the one place
+where a rule becomes actions; `wakebus rules test` shows exactly this.
+"""
+
+from fnmatch import fnmatchcase
+from typing import Final, Literal, NamedTuple
+
+from wakebus.broker.message import Message
+from wakebus.plugin.rules.model import PLAIN, WAKES, Host, Reply, Rule, Rules, Wake
+
+ANY: Final = "*"
+UNMATCHED: Final = "{from}: {text}"
+_WAITS: Final = frozenset({"ack", "progress", "task_start", "answer"})
+_SILENT: Final = frozenset({"ack", "progress", "answer"})
+
+
+class Plan(NamedTuple):
+    """
+    What a message does at this host.
+
+    `prints`: `no`, `terminal` (there only) or `channel` (the chat if the message names one it can
+    reach, else the terminal). `context`: the text goes to the model, when `wake` says.
+    """
+
+    rule: Rule | None
+    prints: Literal["no", "terminal", "channel"]
+    print_format: str
+    context: bool
+    context_format: str
+    wake: Wake
+    session: str
+    reply: Reply
+    command: str | None
+
+    @property
+    def rule_label(self) -> str:
+        """`3: task_done`, or `none`."""
+        return self.rule.label if self.rule else "none"
+
+
+def first_match(rules: Rules, message: Message) -> Rule | None:
+    """Return the first rule that matches, or None."""
+    return next((rule for rule in rules.callbacks if matches(rule, message)), None)
+
+
+def matches(rule: Rule, message: Message) -> bool:
+    """Return whether every stated `match_*` holds. A rule for topics matches no message."""
+    return (
+        rule.match_topic is None
+        and (rule.match_type is None or bool({ANY, message.type} & {*rule.match_type}))
+        and (rule.match_from is None or _glob(message.sender, rule.match_from))
+        and (rule.match_channel is None or _glob(message.channel, rule.match_channel))
+    )
+
+
+def _glob(value: str, patterns: tuple[str, ...]) -> bool:
+    # `*` means any channel, so a message without one does not match it; "" asks for none.
+    return any(fnmatchcase(value, p) if value else not p for p in patterns)
+
+
+def effective_wake(rule: Rule | None, message: Message, host: Host) -> Wake:
+    """Return how much the message disturbs: the rule, else its type; the sender may lower it."""
+    wake = rule.wake if rule and rule.wake else _default_wake(rule, message, host)
+    asked = [w for w in WAKES if w == message.wake]
+    return max([wake, *asked], key=WAKES.index)
+
+
+def _default_wake(rule: Rule | None, message: Message, host: Host) -> Wake:
+    if rule is None and host == "agent":
+        return "immediate"
+    if message.type in _WAITS or (host == "gateway" and not message.channel):
+        return "next_turn"
+    return "immediate"
+
+
+def session_of(message: Message) -> str:
+    """Return the session at the receiver; "" is the endpoint's default. Never by sender."""
+    return message.session or message.channel
+
+
+def effective_reply(
+    rule: Rule | None, message: Message, host: Host, *, sender_known: bool, asks: bool
+) -> Reply:
+    """
+    Return where a turn's answer goes: the rule, else the host's default.
+
+    `sender_known`: the sender is an endpoint. `asks`: it waits for the answer. Without anybody to
+    answer and without a channel, it is `none`.
+    """
+    if rule and rule.reply:
+        return rule.reply
+    if host == "gateway":
+        return "channel"
+    if host == "terminal" or message.type in _SILENT:
+        return "none"
+    if not _reports(message.type) and (sender_known or asks):
+        return "sender"
+    return "channel" if message.channel else "none"
+
+
+def _reports(type_: str) -> bool:
+    return type_.startswith("task_") or type_ == "plan_ready"
+
+
+def plan(
+    rules: Rules, message: Message, host: Host, *, sender_known: bool = False, asks: bool = False
+) -> Plan:
+    """Return what `message` does at `host`; a terminal has no model, so context is printed."""
+    rule = first_match(rules, message)
+    context = host != "terminal" and (rule.context if rule else host == "agent")
+    return Plan(
+        rule=rule,
+        prints=_prints(rule, host),
+        print_format=_print_format(rule),
+        context=context,
+        context_format=rule.context_format if rule else PLAIN,
+        wake=effective_wake(rule, message, host),
+        session=session_of(message),
+        reply=effective_reply(rule, message, host, sender_known=sender_known, asks=asks),
+        command=rule.command if rule else None,
+    )
+
+
+def _prints(rule: Rule | None, host: Host) -> Literal["no", "terminal", "channel"]:
+    if rule is None or rule.print == "always":
+        return "terminal"
+    if rule.context:
+        return "terminal" if host == "terminal" else "no"
+    return "channel" if rule.print else "no"
+
+
+def _print_format(rule: Rule | None) -> str:
+    if rule is None:
+        return UNMATCHED
+    # A context rule on a terminal without a model: its context text is what there is to show.
+    return rule.context_format if rule.context and not rule.print else rule.print_format

@@ -1,0 +1,249 @@
+"""
+What a rules file may say: its keys, their types, and what is doubtful about them.
+
+Rule 1: pure; text in, Rules out. Rule 2: every problem is collected, so that one look at the
+file mends all. Rule 3: a new field is one line in `_RULE`, one field of Rule, one row of RULES.md.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from yaml.nodes import Node, SequenceNode
+
+from wakebus.broker.message import NAME
+from wakebus.plugin.rules import nodes
+from wakebus.plugin.rules.errors import Problem, RulesError
+from wakebus.plugin.rules.model import ON_REDELIVERY, REPLIES, WAKES, Role, Rule, Rules
+from wakebus.plugin.rules.nodes import Entry, Wrong
+from wakebus.plugin.rules.render import compile_format, doubtful_times, sgr
+
+MAX_RULES: Final = 1000
+_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_MATCHES: Final = ("match_type", "match_from", "match_channel", "match_topic")
+
+Read = Callable[[Node], Any]
+
+
+def _print(node: Node) -> Any:
+    if node.value == "always":
+        return "always"
+    try:
+        return nodes.flag(node)
+    except Wrong as wrong:
+        raise Wrong(wrong.line, "", f"{nodes.kind(node)}; write true, false or always") from wrong
+
+
+def _filled(node: Node) -> str:
+    value = nodes.text(node)
+    if not value.strip():
+        raise Wrong(nodes.line_of(node), "", "empty; leave the key out instead")
+    if "\0" in value:
+        raise Wrong(nodes.line_of(node), "", "holds a NUL character")
+    return value
+
+
+def _variables(node: Node) -> tuple[str, ...]:
+    names = nodes.texts(node)
+    for name in names:
+        if not _VARIABLE.match(name):
+            text = f"{name[:40]!r} is no name of a variable; list names, not values"
+            raise Wrong(nodes.line_of(node), "", text)
+    return names
+
+
+def _endpoint(node: Node) -> str:
+    name = nodes.text(node)
+    if not NAME.match(name):
+        text = f"{name[:80]!r}: an endpoint name has 1 to 64 of the characters A-Z a-z 0-9 _ -"
+        raise Wrong(nodes.line_of(node), "", text)
+    return name
+
+
+def _milliseconds(node: Node) -> int:
+    return int(nodes.number(0, 600_000)(node))
+
+
+_RULE: Final[Mapping[str, Read]] = {
+    "match_type": nodes.texts,
+    "match_from": nodes.texts,
+    "match_channel": nodes.texts,
+    "match_topic": nodes.texts,
+    "print": _print,
+    "print_format": nodes.text,
+    "context": nodes.flag,
+    "context_format": nodes.text,
+    "command": _filled,
+    "wake": nodes.one_of(WAKES),
+    "reply": nodes.one_of(REPLIES),
+    "coalesce_ms": _milliseconds,
+    "interrupt": nodes.flag,
+    "on_redelivery": nodes.one_of(ON_REDELIVERY),
+    "timeout_s": nodes.number(0.1, 86_400),
+    "env": _variables,
+}
+_TOP: Final = ("bus", "role_map", "default_sender", "callbacks")
+_ROLE: Final[Mapping[str, Read]] = {"name": _filled, "color": nodes.text}
+_BUS: Final[Mapping[str, Read]] = {"endpoint": _endpoint}
+
+# Keys that mean nothing without another one; said, because it is always a slip.
+_NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
+    "print_format": ("print",),
+    "context_format": ("context",),
+    "wake": ("context",),
+    "reply": ("context",),
+    "coalesce_ms": ("context",),
+    "interrupt": ("context",),
+    "timeout_s": ("command", "context"),
+    "env": ("command",),
+}
+
+
+def read_rules(text: str, source: str) -> Rules:
+    """Return the rules in `text`. `source` names it in messages. Raises RulesError."""
+    reader = _Reader(source)
+    try:
+        node = nodes.parse(text)
+        rules = reader.rules(node) if node else Rules(source=source)
+    except Wrong as wrong:
+        reader.wrong(wrong)
+    if reader.problems:
+        raise RulesError(sorted(reader.problems, key=lambda problem: problem.line))
+    return rules
+
+
+class _Reader:
+    """Reads one file; what is wrong is noted, and reading goes on."""
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self.problems: list[Problem] = []
+        self.warnings: list[Problem] = []
+
+    def wrong(self, wrong: Wrong, key: str = "") -> None:
+        self.problems.append(Problem(self._source, wrong.line, wrong.key or key, wrong.text))
+
+    def warn(self, line: int, key: str, text: str) -> None:
+        self.warnings.append(Problem(self._source, line, key, text))
+
+    def rules(self, root: Node) -> Rules:
+        if isinstance(root, SequenceNode):  # a bare list of rules, as the scripts' examples show
+            callbacks, top = self._callbacks(root), {}
+        else:
+            top = self._map(root, "", _TOP)
+            callbacks = self._callbacks(top["callbacks"].node) if "callbacks" in top else ()
+        bus = self._values(top["bus"].node, "bus", _BUS) if "bus" in top else {}
+        sender = top.get("default_sender")
+        return Rules(
+            callbacks=callbacks,
+            endpoint=bus.get("endpoint"),
+            role_map=self._role_map(top["role_map"].node) if "role_map" in top else {},
+            default_sender=self._value(sender, _filled) if sender else None,
+            source=self._source,
+            warnings=tuple(sorted(self.warnings, key=lambda warning: warning.line)),
+        )
+
+    def _map(self, node: Node, key: str, known: Any) -> dict[str, Entry]:
+        """Return the entries with known keys that are not left empty."""
+        try:
+            found = nodes.entries(node, key, self.wrong)
+        except Wrong as wrong:
+            self.wrong(wrong)
+            return {}
+        for entry in found.values():
+            if known and entry.key not in known:
+                text = f"unknown key{nodes.near(entry.key, known)}"
+                self.wrong(Wrong(entry.line, entry.key[:80], text))
+        return {
+            name: entry
+            for name, entry in found.items()
+            if not nodes.is_nothing(entry.node) and (not known or name in known)
+        }
+
+    def _value(self, entry: Entry, read: Read) -> Any:
+        try:
+            return read(entry.node)
+        except Wrong as wrong:
+            self.wrong(wrong, entry.key)
+            return None
+
+    def _values(self, node: Node, key: str, known: Mapping[str, Read]) -> dict[str, Any]:
+        found = self._map(node, key, known)
+        values = {name: self._value(entry, known[name]) for name, entry in found.items()}
+        return {name: value for name, value in values.items() if value is not None}
+
+    def _role_map(self, node: Node) -> dict[str, Role]:
+        roles = {}
+        for session, entry in self._map(node, "role_map", ()).items():
+            values = self._values(entry.node, session, _ROLE)
+            name, color = values.get("name", session), values.get("color")
+            if not NAME.match(name):
+                self.warn(entry.line, session, f"{name!r} is no endpoint name; it cannot send")
+            if color is not None and sgr(color) is None:
+                self.warn(entry.line, session, f"unknown color {color!r}")
+            roles[session] = Role(name, color)
+        return roles
+
+    def _callbacks(self, node: Node) -> tuple[Rule, ...]:
+        try:
+            found = list(nodes.items(node, "callbacks"))
+        except Wrong as wrong:
+            self.wrong(wrong)
+            return ()
+        if len(found) > MAX_RULES:
+            self.wrong(Wrong(nodes.line_of(node), "callbacks", f"over {MAX_RULES} rules"))
+            return ()
+        rules = tuple(self._rule(item, number) for number, item in enumerate(found, 1))
+        self._warn_unreachable(rules)
+        return rules
+
+    def _rule(self, node: Node, number: int) -> Rule:
+        line = nodes.line_of(node)
+        before = len(self.problems)
+        values = self._values(node, f"rule {number}", _RULE)
+        rule = Rule(**values, number=number, where=f"{self._source}:{line}")
+        if len(self.problems) > before:
+            return rule
+        if not any(key in values for key in _MATCHES):
+            text = 'matches nothing it names; add match_type ("*" for every message)'
+            self.wrong(Wrong(line, f"rule {number}", text))
+        self._warn_rule(rule, nodes.entries(node, "", self.wrong))
+        return rule
+
+    def _warn_rule(self, rule: Rule, stated: Mapping[str, Entry]) -> None:
+        for key in ("print_format", "context_format"):
+            if key in stated:
+                self._warn_format(getattr(rule, key), key, stated[key].line)
+        for key, needs in _NEEDS.items():
+            if key in stated and not any(getattr(rule, need) for need in needs):
+                self.warn(stated[key].line, key, f"does nothing without {' or '.join(needs)}")
+        if rule.print is True and rule.context:
+            self.warn(stated["print"].line, "print", "context silences it; `always` prints too")
+        if any("*" in t and t != "*" for t in rule.match_type or ()):
+            self.warn(stated["match_type"].line, "match_type", "is compared exactly; no wildcards")
+        if rule.match_topic:
+            self.warn(stated["match_topic"].line, "match_topic", "events are not received yet")
+
+    def _warn_format(self, source: str, key: str, line: int) -> None:
+        template = compile_format(source)
+        for name in template.unknown:
+            known = ("from", "text", "type", "ts", "channel", "id", "session", "to")
+            hint = nodes.near(name.strip("{}"), known)
+            self.warn(line, key, f"unknown placeholder {name}; it stays as it is{hint}")
+        for directive in doubtful_times(template):
+            self.warn(line, key, f"{directive} is not known to every strftime")
+
+    def _warn_unreachable(self, rules: tuple[Rule, ...]) -> None:
+        everything = next((rule for rule in rules if _matches_all(rule)), None)
+        for rule in rules[everything.number :] if everything else ():
+            line = int(rule.where.rpartition(":")[2])
+            text = f"is never reached: rule {everything and everything.number} takes every message"
+            self.warn(line, f"rule {rule.number}", text)
+
+
+def _matches_all(rule: Rule) -> bool:
+    return (
+        rule.match_type is not None
+        and "*" in rule.match_type
+        and not (rule.match_from or rule.match_channel or rule.match_topic)
+    )

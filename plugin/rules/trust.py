@@ -1,0 +1,26 @@
+"""
+Whose hands a file has been in: rules and scripts run as the user, so nobody else may write them.
+
+Rule: pure; `stat` results come in, a reason or "" goes out.
+"""
+
+import os
+import stat
+
+
+def refusal(file: os.stat_result, folder: os.stat_result, uid: int, name: str) -> str:
+    """Return why `name` must not be used, with the way out, or ""."""
+    if not stat.S_ISREG(file.st_mode):
+        return "not a file"
+    if file.st_uid not in (uid, 0):
+        return f"belongs to another user (uid {file.st_uid}); chown it to yourself"
+    if file.st_mode & 0o022:
+        return f"others may write it (mode {stat.S_IMODE(file.st_mode):04o}); chmod go-w {name}"
+    # In a folder like /tmp the sticky bit keeps others from replacing the file.
+    if folder.st_mode & 0o002 and not folder.st_mode & stat.S_ISVTX:
+        return f"anyone may replace it: its folder is world-writable; chmod o-w {_folder(name)}"
+    return ""
+
+
+def _folder(name: str) -> str:
+    return os.path.dirname(name) or "."  # noqa: PTH120

@@ -1,0 +1,94 @@
+"""The values of the contract."""
+
+import json
+
+import pytest
+
+from wakebus.adapters.base import (
+    Capabilities,
+    ChannelResult,
+    Request,
+    Response,
+    Target,
+    check_length,
+    explain,
+    json_object,
+    length,
+)
+from wakebus.adapters.errors import Rejected, Uncertain
+
+
+def test_a_request_shows_no_credential() -> None:
+    """ADP-1.5: path, query, headers, userinfo and body are left out of a request's repr."""
+    request = Request(
+        "https://u:hush@api.example.org/bothush/send?key=hush", b"hush", {"Authorization": "hush"}
+    )
+    assert "hush" not in repr(request)
+    assert "api.example.org" in repr(request)
+    assert request.scheme == "https"
+
+
+@pytest.mark.parametrize("url", ["", "console:alice", "https://[broken", "x"])
+def test_any_url_has_a_repr(url: str) -> None:
+    """A wrong URL of an adapter can still be shown in an error."""
+    assert repr(Request(url)).startswith("Request(POST ")
+
+
+def test_a_target_is_written_as_its_token() -> None:
+    """ADP-2.2: platform, chat and thread, as a sender would write them."""
+    assert str(Target("matrix", "!r:srv", "$e")) == "matrix:!r:srv?thread=$e"
+    assert str(Target("console", "alice")) == "console:alice"
+
+
+@pytest.mark.parametrize(("unit", "size"), [("characters", 3), ("utf16", 4), ("bytes", 8)])
+def test_length_in_the_platforms_unit(unit: str, size: int) -> None:
+    """A text is counted as the platform counts it."""
+    assert length("a中😀", unit) == size  # type: ignore[arg-type]
+
+
+def test_too_long_says_both_numbers() -> None:
+    """ADP-5.2: the error gives size, limit and unit."""
+    with pytest.raises(Rejected, match="has 6, the limit of one message is 5 bytes"):
+        check_length("中中", Capabilities(max_text=5, unit="bytes"))
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>", b"[1]", b"\xff", b"[" * 200_000])
+def test_an_answer_that_is_no_object(body: bytes) -> None:
+    """ADP-4.2: what is no JSON object is uncertain, with the status in the reason."""
+    with pytest.raises(Uncertain, match="200"):
+        json_object(Response(200, body))
+
+
+def test_outcome_holds_what_is_known() -> None:
+    """ADP-5.4: result, platform, chat, id, time; absent fields are left out; it is JSON."""
+    outcome = ChannelResult("sent", "console", "console:alice", id="k").to_outcome(12.5)
+    assert json.loads(json.dumps(outcome)) == {
+        "channel": {
+            "result": "sent",
+            "platform": "console",
+            "chat": "console:alice",
+            "id": "k",
+            "at": 12.5,
+        }
+    }
+    assert "id" not in ChannelResult("rejected", reason="no").to_outcome(1)["channel"]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "code", "text"),
+    [
+        (ChannelResult("sent", "console", "console:a", "k").to_outcome(1), 0, "sent to console:a"),
+        (ChannelResult("rejected", reason="no such chat").to_outcome(1), 1, "no such chat"),
+        (ChannelResult("not_sent", reason="disk full").to_outcome(1), 1, "not sent: disk full"),
+        (ChannelResult("uncertain", reason="timed out").to_outcome(1), 5, "uncertain: timed out"),
+        ({"channel": {"result": "answered"}}, 0, "answered"),
+        ({"channel": {"result": ["sent"]}}, 1, "no channel result"),
+        ({"channel": "sent"}, 1, "no channel result"),
+        ({}, 1, "no channel result"),
+        (None, 1, "no channel result"),
+    ],
+)
+def test_explain(outcome: dict[str, object] | None, code: int, text: str) -> None:
+    """ADP-5.6: 0 sent, 1 rejected or not sent or no result at all, 5 uncertain, with the reason."""
+    assert explain(outcome)[0] == code
+    assert text in explain(outcome)[1]
