@@ -172,7 +172,6 @@ def check_length(text: str, capabilities: Capabilities) -> None:
 
 _UNITS: Final = {"characters": "characters", "utf16": "UTF-16 units", "bytes": "bytes"}
 
-# 3 is a word's exit code in wakebus's own commands (unknown target), 5 means "perhaps".
 _EXIT: Final = {"sent": 0, "answered": 0, "rejected": 1, "not_sent": 1, "uncertain": 5}
 
 

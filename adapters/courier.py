@@ -120,7 +120,7 @@ class Courier:
 
 def backoff(tries: int, jitter: float) -> float:
     """Return the seconds before try `tries` + 1: 1, 2, 4 … 60, spread by `jitter` (0 to 1)."""
-    base = min(FIRST_WAIT_S * 2 ** min(tries, 16), LONGEST_WAIT_S)
+    base = min(FIRST_WAIT_S * 2.0 ** min(tries, 16), LONGEST_WAIT_S)
     # Down only to 3/4: an outage that ends must not find all lanes at the same moment.
     return max(FIRST_WAIT_S, base * (0.75 + jitter / 4))
 

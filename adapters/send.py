@@ -15,7 +15,15 @@ from pathlib import Path
 from typing import TextIO
 
 from wakebus.adapters import base, channel, registry
-from wakebus.adapters.base import Adapter, ChannelResult, Outgoing, Sent, Target, Transport
+from wakebus.adapters.base import (
+    Adapter,
+    Capabilities,
+    ChannelResult,
+    Outgoing,
+    Sent,
+    Target,
+    Transport,
+)
 from wakebus.adapters.chatlog import ChatLogs
 from wakebus.adapters.errors import (
     BrokenAdapter,
@@ -46,7 +54,10 @@ def address(
     found = channel.resolve(asked, env)
     try:
         adapter = kind(env)
-        return adapter, adapter.parse_target(found.chat_id or "", found.thread)
+        target = adapter.parse_target(found.chat_id or "", found.thread)
+        if isinstance(target, Target) and isinstance(adapter.capabilities, Capabilities):
+            return adapter, target
+        raise TypeError
     except DeliveryError:
         raise
     except Exception as exc:

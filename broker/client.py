@@ -244,6 +244,11 @@ class Client:
             return TimedOut(f"no word of {waited} within {seconds:g} s", id=waited, state="unknown")
         return TimedOut(f"the broker at {where} did not answer `{verb}` within {seconds:g} s")
 
+    @property
+    def address(self) -> str:
+        """Where the broker is looked for."""
+        return self._transport.address
+
     def connected(self, timeout: float) -> bool:
         """Wait up to `timeout` seconds for a broker to be there; return whether one is."""
         return self._transport.connected(timeout)

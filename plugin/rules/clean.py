@@ -47,10 +47,11 @@ def clean(text: str) -> str:
 def clean_terminal(text: str) -> str:
     """Return `text` cleaned, but with its colours and styles (SGR), which end where it ends."""
     text = _clean(text, keep_sgr=True)
-    if "\x1b" in text and not text.rstrip("\n").endswith((RESET, "\x1b[m")):
-        body = text.rstrip("\n")
-        return body + RESET + text[len(body) :]
-    return text
+    last = text.rfind("\x1b")
+    if last < 0 or text.startswith((RESET, "\x1b[m"), last):
+        return text
+    body = text.rstrip("\n")
+    return body + RESET + text[len(body) :]
 
 
 def clean_line(text: str, limit: int = 256) -> str:

@@ -6,6 +6,7 @@ the last good rules stay, and the error is told once. Rule 3: without a file the
 (default.yaml) are in force.
 """
 
+import errno
 import os
 import pwd
 import threading
@@ -89,11 +90,14 @@ def _text(path: Path) -> str:
 def _bytes(path: Path) -> bytes:
     # NONBLOCK: a FIFO must not hold the open.
     fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(fd, "rb") as file:
+    try:
         folder = path.resolve().parent.stat()
         if reason := refusal(os.fstat(fd), folder, os.getuid(), str(path)):
             raise _error(path, f"not loaded: {reason}")
-        data = file.read(MAX_FILE + 1)
+        with os.fdopen(fd, "rb", closefd=False) as file:
+            data = file.read(MAX_FILE + 1)
+    finally:
+        os.close(fd)
     if len(data) > MAX_FILE:
         raise _error(path, f"over {MAX_FILE >> 20} MiB")
     return data
@@ -172,7 +176,10 @@ class RulesFile:
 
 def write_default(path: Path, *, force: bool = False) -> None:
     """Write the default rules. Raises FileExistsError without `force`, or another OSError."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except FileExistsError as exc:
+        raise NotADirectoryError(errno.ENOTDIR, "its folder is a file") from exc
     new = path.with_name(f".{path.name}.{os.getpid()}")
     fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:

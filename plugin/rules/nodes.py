@@ -52,8 +52,8 @@ def parse(text: str) -> Node | None:
         mark = exc.problem_mark or exc.context_mark
         raise Wrong(mark.line + 1 if mark else 0, "", _explain(exc)) from exc
     except yaml.reader.ReaderError as exc:
-        line = text.count("\n", 0, exc.position) + 1
-        raise Wrong(line, "", f"character {ord(exc.character):#06x} may not be in YAML") from exc
+        line, char = text.count("\n", 0, exc.position) + 1, ord(text[exc.position])
+        raise Wrong(line, "", f"character U+{char:04X} may not be in YAML") from exc
     except RecursionError as exc:
         raise Wrong(0, "", "nested too deeply") from exc
     except (ValueError, OverflowError) as exc:  # an escape or a directive beyond any sense

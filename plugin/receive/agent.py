@@ -1,0 +1,95 @@
+"""
+One run of a command-line agent: `listen --agent CMD` (design 6).
+
+Rule 1: the prompt goes in on standard input, labelled; what comes out on standard output is the
+answer. Rule 2: a non-zero exit, the time limit and no output are outcomes, never losses. Rule 3:
+the agent keeps its own environment (it needs its keys); it learns the message's name, not its text.
+"""
+
+import os
+import secrets
+import time
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from wakebus.broker.message import Message
+from wakebus.plugin import process
+from wakebus.plugin.rules.clean import clean
+
+TURN_S: Final = 1800.0
+MAX_ANSWER: Final = 512 << 10  # bytes; half of what a message's body may hold
+_TAIL: Final = 1500  # characters of output kept in an outcome (16 KiB in all)
+
+
+class Turn(NamedTuple):
+    """How a turn ended. `answer`: what to say, "" for nothing. `outcome`: for the broker."""
+
+    answer: str
+    outcome: dict[str, Any]
+
+
+def new_token() -> str:
+    """Return the secret by which sends from inside one turn are told from others."""
+    return secrets.token_urlsafe(24)
+
+
+def run(
+    command: str,
+    prompt: str,
+    message: Message,
+    endpoint: str,
+    token: str,
+    *,
+    timeout: float,
+    cancel: process.Cancel,
+    environ: Mapping[str, str],
+) -> Turn:
+    """Run `command` by the shell on `prompt` and wait for its end; never raises."""
+    started = time.time()
+    try:
+        done = process.run(
+            ["/bin/sh", "-c", command],
+            env=_environment(environ, message, endpoint, token),
+            timeout=timeout,
+            stdin=prompt.encode(errors="replace"),
+            stdout_limit=MAX_ANSWER,
+            cancel=cancel,
+        )
+    except (process.CannotStart, OSError) as exc:
+        return Turn("", {"error": str(exc), "started": started, "ended": time.time()})
+    return _judged(done, started, timeout)
+
+
+def _judged(done: process.Finished, started: float, timeout: float) -> Turn:
+    text = clean(done.stdout.decode(errors="replace")).strip()
+    outcome: dict[str, Any] = {"started": started, "ended": time.time(), "exit": done.status}
+    if done.ok and text:
+        cut = "\n[cut: the agent wrote more]" if done.stdout_cut else ""
+        return Turn(text + cut, outcome | {"characters": len(text)})
+    if done.timed_out:
+        outcome["error"] = f"ended after its time limit of {timeout:g} s"
+    elif done.cancelled:
+        outcome["error"] = "ended before it was done"
+    elif done.signal:
+        outcome["error"] = f"ended by {done.signal}"
+    elif done.status:
+        outcome["error"] = f"exit status {done.status}"
+    else:
+        outcome["error"] = "no output"
+    tails = {"stdout": text, "stderr": clean(done.stderr.decode(errors="replace")).strip()}
+    return Turn("", outcome | {name: tail[-_TAIL:] for name, tail in tails.items() if tail})
+
+
+def _environment(
+    environ: Mapping[str, str], message: Message, endpoint: str, token: str
+) -> dict[bytes, bytes]:
+    ours = {
+        "WAKEBUS_ENDPOINT": endpoint,
+        "WAKEBUS_ID": message.id,
+        "WAKEBUS_TYPE": message.type,
+        "WAKEBUS_FROM": message.sender,
+        "WAKEBUS_CHANNEL": message.channel,
+        "WAKEBUS_SESSION": message.session or "",
+        "WAKEBUS_TOKEN": token,
+    }
+    return {os.fsencode(k): os.fsencode(v) for k, v in {**environ, **ours}.items()}
