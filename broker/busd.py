@@ -41,7 +41,13 @@ def _parser() -> argparse.ArgumentParser:
         epilog="Files lie in $HERMES_BUS_ROOT/bus (default ~/.hermes/bus of the real user).",
     )
     parser.add_argument("--version", action="version", version=f"wakebus {__version__}")
-    verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
+    add_verbs(parser)
+    return parser
+
+
+def add_verbs(parser: argparse.ArgumentParser) -> None:
+    """Add start, stop, restart, status and run; `args.run(args)` returns the exit status."""
+    verbs = parser.add_subparsers(dest="busd_verb", required=True, metavar="VERB")
     for name, function, text in (
         ("start", start, "start in the background; returns when it is ready"),
         ("stop", stop, "finish what is accepted and stop"),
@@ -55,7 +61,6 @@ def _parser() -> argparse.ArgumentParser:
             verb.add_argument("--json", action="store_true", help="for scripts")
         if name == "run":
             verb.add_argument("--ready-fd", type=int, help=argparse.SUPPRESS)
-    return parser
 
 
 def start(args: argparse.Namespace) -> int:

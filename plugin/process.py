@@ -22,8 +22,12 @@ from types import TracebackType
 from typing import IO, Any, Final, Self
 
 from wakebus.broker.errors import WakebusError
+from wakebus.plugin.cancel import Cancel, Waker
+
+__all__ = ["Cancel", "CannotStart", "Finished", "run"]
 
 KILL_AFTER_S: Final = 2.0
+REST_S: Final = 0.5  # what the others of a group get when its first process heeded TERM
 # What a child wrote lies in the pipe when it exits; `exec > >(tee …)` may come a little later.
 LINGER_S: Final = 0.2
 _POLL_S: Final = 0.02
@@ -59,37 +63,6 @@ class Finished:
     def ok(self) -> bool:
         """True if it exited by itself with status 0."""
         return self.status == 0 and not self.timed_out and not self.cancelled
-
-
-class Cancel:
-    """Ends runs from another thread; once cancelled, for good."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._asked = False
-        self._wakers: set[_Waker] = set()
-
-    @property
-    def asked(self) -> bool:
-        """True once `cancel` was called."""
-        return self._asked
-
-    def cancel(self) -> None:
-        """End what runs under this object, and what is started under it later."""
-        with self._lock:
-            self._asked = True
-            for waker in self._wakers:
-                waker.wake()
-
-    def add(self, waker: "_Waker") -> None:
-        """Wake `waker` when cancelled."""
-        with self._lock:
-            self._wakers.add(waker)
-
-    def remove(self, waker: "_Waker") -> None:
-        """Forget `waker`."""
-        with self._lock:
-            self._wakers.discard(waker)
 
 
 def run(
@@ -196,31 +169,6 @@ class _Kept:
         self.data = bytes(self._parts)
 
 
-class _Waker:
-    """A pipe to wake a selector from other threads; harmless after `close`."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self.fd, self._write_fd = os.pipe()
-        self._open = True
-        os.set_blocking(self.fd, False)
-        os.set_blocking(self._write_fd, False)
-
-    def wake(self) -> None:
-        with self._lock:
-            if self._open:
-                try:
-                    os.write(self._write_fd, b"w")
-                except BlockingIOError:
-                    pass  # it is full of wakes already
-
-    def close(self) -> None:
-        with self._lock:
-            self._open = False
-            os.close(self.fd)
-            os.close(self._write_fd)
-
-
 class _Watch:
     """Feeds and reads one process until it ends. Used by one thread, as a context manager."""
 
@@ -234,7 +182,7 @@ class _Watch:
         self._process, self._cancel, self._kept = process, cancel, kept
         self._input = memoryview(stdin)
         self._selector = selectors.DefaultSelector()
-        self._waker = _Waker()
+        self._waker = Waker()
         self._exited = threading.Event()
         self._readers = 0
         self._waiter = threading.Thread(target=self._wait, name="wakebus-wait", daemon=True)
@@ -290,12 +238,22 @@ class _Watch:
             self._step(left)
 
     def _end(self) -> None:
-        group, deadline = self._process.pid, time.monotonic() + KILL_AFTER_S
+        group = self._process.pid
         _signal_group(group, signal.SIGTERM)
-        while _signal_group(group, 0) and time.monotonic() < deadline:
-            self._step(_POLL_S)
+        heeded = self._steps_until(self._exited.is_set, KILL_AFTER_S)
+        # Not longer: a zombie that a container's init never reaps looks like a member.
+        if heeded and self._steps_until(lambda: not _signal_group(group, 0), REST_S):
+            return
         _signal_group(group, signal.SIGKILL)
         self._exited.wait(KILL_AFTER_S)
+
+    def _steps_until(self, done: Callable[[], bool], seconds: float) -> bool:
+        deadline = time.monotonic() + seconds
+        while not done():
+            if time.monotonic() >= deadline:
+                return False
+            self._step(_POLL_S)
+        return True
 
     def _step(self, seconds: float) -> None:
         for key, _ in self._selector.select(seconds):

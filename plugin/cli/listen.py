@@ -51,13 +51,9 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 def run(args: argparse.Namespace) -> int:
     """Listen until Ctrl-C, SIGTERM, or the name goes to another process."""
-    path = Path(args.rules) if args.rules else hermes_home() / "bus-rules.yaml"
-    if args.rules and not path.exists():
-        raise WakebusError(f"{path} does not exist; make one with: wakebus rules init {path}")
-    rules = RulesFile(path, on_error=_complain)
-    found = rules.current()  # a broken file stops the start; later it keeps the last good rules
-    if rules.error is not None:
-        raise rules.error
+    path = Path(args.rules) if args.rules else None
+    rules = RulesFile(path, required=path is not None, on_error=_complain)
+    found = rules.current()
     for warning in found.warnings:
         _note(f"warning: {warning}")
     endpoint = check_name(_name(args.endpoint, found.endpoint), "endpoint")
@@ -67,9 +63,7 @@ def run(args: argparse.Namespace) -> int:
     with Client() as client:
         answers = Answers(client, endpoint, stop)
         context = Context(context_file(bus_dir(), endpoint))
-        dispatch = Dispatch(
-            endpoint, rules, answers, context, command=args.agent, screen=Screen()
-        )
+        dispatch = Dispatch(endpoint, rules, answers, context, command=args.agent, screen=Screen())
         lost: list[str] = []
 
         def on_lost(why: str) -> None:

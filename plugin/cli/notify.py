@@ -78,7 +78,9 @@ def hint(error: WakebusError) -> str:
     if isinstance(error, Undecided):
         return f"{error.text}\nSend it again to settle it, it is not doubled: --id {error.id}"
     if isinstance(error, TimedOut):
-        return f"{error.text}\nIt is not lost; follow it: wakebus trace {error.data.get('id', 'ID')}"
+        return (
+            f"{error.text}\nIt is not lost; follow it: wakebus trace {error.data.get('id', 'ID')}"
+        )
     return error.text
 
 
@@ -96,8 +98,8 @@ def parser() -> argparse.ArgumentParser:
     found.add_argument("--body", metavar="JSON", help="body as a JSON object; - reads stdin")
     found.add_argument("--version", action="version", version=f"wakebus {__version__}")
     waits = found.add_mutually_exclusive_group()
-    waits.add_argument("--wait", type=_seconds, metavar="S", help="wait until it is handled")
-    waits.add_argument("--wait-reply", type=_seconds, metavar="S", help="wait for the answer")
+    waits.add_argument("--wait", type=seconds, metavar="S", help="wait until it is handled")
+    waits.add_argument("--wait-reply", type=seconds, metavar="S", help="wait for the answer")
     return found
 
 
@@ -116,7 +118,8 @@ def add_message(to: argparse.ArgumentParser) -> None:
     to.add_argument("--json", action="store_true", help="print the receipt as JSON")
 
 
-def _seconds(text: str) -> float:
+def seconds(text: str) -> float:
+    """Return a number of seconds from 0 to 86400, for argparse."""
     try:
         value = float(text)
     except ValueError:

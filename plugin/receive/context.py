@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from wakebus.broker import message as messages
+from wakebus.broker.errors import WakebusError
 from wakebus.plugin.receive.label import Item
 
 MAX_ITEMS: Final = 100  # per session; a night of progress reports, of which the newest matter
@@ -100,7 +101,7 @@ class Context:
         for line in text.splitlines():
             try:
                 session, item = _parsed(json.loads(line))
-            except (ValueError, KeyError, TypeError, messages.BadMessage):
+            except (ValueError, KeyError, TypeError, WakebusError):
                 continue  # the half line of a power cut: its message was not acknowledged
             self._sessions.setdefault(session, []).append(item)
 
@@ -117,3 +118,8 @@ def _line(session: str, item: Item) -> str:
 def _parsed(data: dict[str, Any]) -> tuple[str, Item]:
     session = str(data.pop("session"))
     return session, Item(**{**data, "message": messages.from_wire(data["message"])})
+
+
+def context_file(bus: Path, endpoint: str) -> Path:
+    """Return where the waiting texts of `endpoint` lie."""
+    return bus / "context" / f"{endpoint}.jsonl"

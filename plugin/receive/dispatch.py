@@ -29,7 +29,6 @@ from wakebus.plugin.rules.match import Plan, plan
 from wakebus.plugin.rules.script import render_or_script
 
 DISK_RETRY_S: Final = 5.0
-_CONTEXT: Final = "{text}"
 
 
 class Dispatch:
@@ -185,7 +184,9 @@ class Dispatch:
             environ=self._environ,
         )
         self._context.shown(session, waiting)
-        told = self._answers.answer(last.delivery, last.plan.reply, turn.answer) if turn.answer else {}
+        told = (
+            self._answers.answer(last.delivery, last.plan.reply, turn.answer) if turn.answer else {}
+        )
         self._say(last, turn)
         for job in ours:
             job.outcome |= {"turn": turn.outcome, "answered": "answer" in told, **told}
@@ -210,8 +211,3 @@ class Dispatch:
         how = turn.outcome.get("error") or "answered"
         type_ = clean_line(message.type or "message", 40)
         self._screen.show(f"· turn on {type_} from {message.sender} ({message.id}): {how}")
-
-
-def context_file(bus: Any, endpoint: str) -> Any:
-    """Return where the waiting context of `endpoint` lies."""
-    return bus / "context" / f"{endpoint}.jsonl"

@@ -12,7 +12,7 @@ MakeMessage = Callable[..., Message]
 
 @pytest.fixture
 def make() -> MakeMessage:
-    """Return a maker of messages: `make("text", type=…, channel=…, sender=…, session=…, wake=…)`."""
+    """Return a maker of messages: `make("text", type=…, channel=…, sender=…, wake=…)`."""
 
     def make_message(text: str = "hello", **fields: Any) -> Message:
         body = {"text": text}

@@ -5,6 +5,7 @@ import time
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from yaml.nodes import Node
 
 from wakebus.plugin.rules import nodes
 from wakebus.plugin.rules.nodes import Wrong
@@ -103,7 +104,7 @@ def test_what_is_no_text_says_how_to_write_it(text: str, says: str) -> None:
 def test_values() -> None:
     """Texts, flags, numbers and words."""
 
-    def node(text: str) -> nodes.Node:
+    def node(text: str) -> Node:
         found = nodes.parse(text)
         assert found is not None
         return found

@@ -177,8 +177,8 @@ def test_errors_name_line_and_key(text: str, line: int, key: str, says: str) -> 
 
 def test_all_errors_are_told_at_once() -> None:
     """In the order of the file."""
-    found = _wrong("- match_tpye: a\n- match_type: b\n  wake: now\ndefault: x"[:-11])
-    assert [line for line, _, _ in found] == [1, 1, 3]
+    found = _wrong("- match_tpye: a\n- match_type: b\n  wake: now\n- 3")
+    assert [line for line, _, _ in found] == [1, 3, 4]
 
 
 def test_too_many_rules() -> None:
@@ -192,7 +192,8 @@ def test_too_many_rules() -> None:
     [
         (
             'print: true\n  print_format: "{form}"',
-            "r.yaml:3: print_format: unknown placeholder {form}; it stays as it is; did you mean from?",
+            "r.yaml:3: print_format: unknown placeholder {form}; it stays as it is"
+            "; did you mean from?",
         ),
         (
             'context: true\n  context_format: "{ts:%Q}"',

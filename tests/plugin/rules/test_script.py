@@ -13,7 +13,7 @@ from wakebus.plugin.rules.script import Rendered, find_script, is_script, render
 
 ENVIRON = {"PATH": os.environ["PATH"], "SECRET_TOKEN": "s3cret", "LC_ALL": "C"}
 MakeMessage = Callable[..., Message]
-Script = Callable[[str], str]
+Script = Callable[..., str]
 
 
 @pytest.fixture

@@ -1,0 +1,32 @@
+"""`wakebus ask E "text"`: a directive, and its answer on standard output."""
+
+import argparse
+from typing import Final
+
+from wakebus.plugin.cli import notify
+
+# Longer than most turns of an agent; a turn may take 30 minutes (`--wait 1800`).
+WAIT_S: Final = 300.0
+
+
+def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add `wakebus ask`."""
+    parser = commands.add_parser(
+        "ask", help="send a directive and print the answer", description=__doc__
+    )
+    parser.add_argument("to", metavar="E", help="the endpoint that is asked")
+    notify.add_message(parser)
+    parser.add_argument(
+        "--wait",
+        type=notify.seconds,
+        default=WAIT_S,
+        metavar="S",
+        help=f"seconds to wait for the answer (default {WAIT_S:g})",
+    )
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Ask and print."""
+    body = {"type": "directive", **notify.body_of(args)}
+    return notify.show_answer(notify.ask(args, body, args.wait), args.json)

@@ -1,0 +1,53 @@
+"""
+`wakebus`: one command for people; its verbs import what they need when they are called.
+
+Exit status of every verb: 0 done, 1 failed (says why and what to do), 2 usage; sending verbs have
+the further ones of notify-hermes (3 unknown target, 4 late, 5 unknown).
+"""
+
+import argparse
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from typing import Final
+
+from wakebus.broker import __version__
+
+# verb: (module with add_parser, help in one line)
+VERBS: Final = {
+    "listen": ("listen", "receive an endpoint's messages: print, commands, an agent"),
+    "ask": ("ask", "send a directive and print the answer"),
+    "send": ("send", "send a text to a chat and print the result"),
+    "trace": ("trace", "show what became of a message, step by step"),
+    "endpoints": ("endpoints", "list, add and remove endpoints"),
+    "rules": ("rules", "write, check and try out bus-rules.yaml"),
+    "broker": ("broker", "run, start, stop the broker (as hermes-busd)"),
+    "courier": ("courier", "run the courier in this terminal"),
+}
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Entry point of `wakebus`."""
+    words = sys.argv[1:] if argv is None else argv
+    parser = argparse.ArgumentParser(
+        prog="wakebus",
+        description="A message bus that wakes agents.",
+        epilog="To send from a script or a hook: notify-hermes --help",
+    )
+    parser.add_argument("--version", action="version", version=f"wakebus {__version__}")
+    commands = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
+    verb = next((word for word in words if word in VERBS), None)
+    for name, (module, text) in VERBS.items():
+        if name == verb:
+            import_module(f"wakebus.plugin.cli.{module}").add_parser(commands)
+        else:  # listed in --help, loaded only when called
+            commands.add_parser(name, help=text)
+    args = parser.parse_args(words)
+    return guarded(args.run, args)
+
+
+def guarded(run: Callable[[argparse.Namespace], int], args: argparse.Namespace) -> int:
+    """Run a verb; an error that was raised on purpose becomes its text and exit status."""
+    from wakebus.plugin.cli import notify
+
+    return notify.guarded("wakebus", run, args)
