@@ -1,38 +1,59 @@
 """
-Text as a chat may get it.
+Text from elsewhere, made harmless: for a chat, a log, a prompt, a terminal.
 
-Rule 1: of control characters only newline and tab survive; escape sequences go whole, so that
-`ESC[31m` leaves no `[31m`. Rule 2: no direction or invisible format character survives (a chat
-must not show another order than the bytes have), except the joiners U+200C and U+200D, which
-emoji and Persian are written with. Rule 3: cleaning a clean text changes nothing.
+Rule 1: pure. Rule 2: what is kept is text that a person sees; what steers a terminal, reorders
+or hides text goes. Rule 3: nothing readable is lost: an escape sequence that never ends loses its
+introducer, not the words behind it. Rule 4: cleaning twice changes nothing.
 """
 
 import re
 from typing import Final
 
-# ECMA-48 in its 7-bit form: CSI; the strings OSC, DCS, SOS, PM, APC up to BEL or ST; others.
-# An unclosed string loses only its beginning, and an 8-bit form only its first character
-# (mis-decoded Windows text is full of them): removing must not swallow a line of text.
-_ESCAPE: Final = re.compile(
-    r"\x1b\[[0-?]*[ -/]*[@-~]?"
-    r"|\x1b[\]PX^_](?:[^\x07\x1b\n]*(?:\x07|\x1b\\))?"
-    r"|\x1b[ -/]*[0-~]?"
+# ECMA-48: CSI = ESC [ or 9B, parameters 30-3F, intermediates 20-2F, final 40-7E.
+_CSI: Final = r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]?"
+# OSC, DCS, SOS, PM, APC up to BEL or ST. No introducer inside (keeps the search linear), no
+# newline and at most 4096 characters: else it is no sequence but a trap that swallows text.
+_STRING: Final = (
+    r"(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\n\x80-\x9f]{0,4096}(?:\x07|\x1b\\|\x9c)"
 )
+_OTHER_ESCAPE: Final = r"\x1b[ -/]*[0-~]?"
+_CONTROL: Final = r"[\x00-\x08\x0b-\x1a\x1c-\x1f\x7f-\x9f]"
+# Bidi controls reorder what is shown (CVE-2021-42574); ZWSP, word joiner, BOM, soft hyphen,
+# invisible operators, annotations and tag characters hide text.
+_BIDI: Final = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
+_HIDDEN: Final = (
+    "\u00ad\u180e\u200b\u2060-\u2065\u206a-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f"
+)
+_STEERING: Final = re.compile(f"{_STRING}|{_CSI}|{_OTHER_ESCAPE}|{_CONTROL}|[{_BIDI}{_HIDDEN}]")
 _NEWLINE: Final = re.compile("\r\n?|[\v\f\x85\u2028\u2029]")
-_INVISIBLE: Final = re.compile(
-    "[\x00-\x08\x0e-\x1f\x7f-\x9f"
-    "\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]"
+_SGR: Final = re.compile(r"\x1b\[[0-9;:]{0,64}m\Z")
+# Emoji and Persian or Indic words need one joiner or variation selector at a time;
+# a run of them carries hidden bytes.
+_RUN: Final = re.compile(
+    "([\u200c\u200d])[\u200c\u200d]+|([\ufe00-\ufe0f\U000e0100-\U000e01ef])"
+    "[\ufe00-\ufe0f\U000e0100-\U000e01ef]+"
 )
-_LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+_SPACE: Final = re.compile(r"\s+")
 
 
-def plain(text: str) -> str:
-    """Return `text` without escapes, control and direction characters; any string is taken."""
-    text = _INVISIBLE.sub("", _NEWLINE.sub("\n", _ESCAPE.sub("", text)))
-    return _LONE_SURROGATE.sub("\ufffd", text)
+def plain(text: str, *, keep_colors: bool = False) -> str:
+    r"""
+    Return `text` without control, escape, bidi and hiding characters; keeps \n and \t.
+
+    `keep_colors`: keep SGR sequences (colours and styles) and nothing else of ECMA-48.
+    """
+    text = _NEWLINE.sub("\n", text)
+    text = _STEERING.sub(_colors_only if keep_colors else "", text)
+    text = _RUN.sub(lambda run: run[1] or run[2], text)
+    return _SURROGATE.sub("\ufffd", text)
 
 
 def line(text: str, limit: int = 500) -> str:
-    """Return `text` cleaned, on one line and cut to `limit` characters, for reasons and logs."""
-    joined = " ".join(plain(text).split())
+    """Return `text` cleaned, on one line, at most `limit` characters."""
+    joined = _SPACE.sub(" ", plain(text)).strip()
     return joined if len(joined) <= limit else joined[: limit - 1] + "…"
+
+
+def _colors_only(match: re.Match[str]) -> str:
+    return match[0] if _SGR.match(match[0]) else ""

@@ -22,7 +22,7 @@ nasty = st.text(st.sampled_from("\x1b\x9b\x9d[]0;m\x07\\\r\n\t\0 aé\u202e\u200d
         ("\x1bPq#0\x1b\\after", "after"),
         ("\x1b(Bx\x1bcy", "xy"),
         ("a\r\nb\rc\x85d\u2028e\x0cf", "a\nb\nc\nd\ne\nf"),
-        ("a\0b\x07c\x7fd\x9be", "abcde"),
+        ("a\0b\x07c\x7fd\x9b31me", "abcde"),
         ("user\u202egnp.exe", "usergnp.exe"),
         ("\ufeffzero\u200bwidth\u2066x\u2069", "zerowidthx"),
         ("👨\u200d👩\u200d👧", "👨\u200d👩\u200d👧"),
