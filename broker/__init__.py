@@ -1,8 +1,11 @@
 """
 Names, bytes, disk: the broker and its client. Knows no platform and no agent.
 
-    client      send, ask, register, list           receiver     handlers and what is in hand
-    transport   a client's one IO thread            message      the message and its limits
+    client      send, ask, register, list           receipt      what a sender is told
+    receiver    the names that a client holds       hands        what it has in its hands
+    delivery    what a handler is given             outcome      what a handler says of it
+    workers     threads for handlers                transport    a client's one IO thread
+    pending     a request on its way                message      the message and its limits
     wire        one frame, in and out               errors       everything raised on purpose
     paths       where the bus lives                 settings     the broker's numbers
     busd        hermes-busd                         daemon       lock, sockets, signals
@@ -22,29 +25,29 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from wakebus.broker.client import Answer as Answer
     from wakebus.broker.client import Client as Client
-    from wakebus.broker.client import Receipt as Receipt
+    from wakebus.broker.delivery import Delivery as Delivery
     from wakebus.broker.errors import Refused as Refused
     from wakebus.broker.errors import TimedOut as TimedOut
     from wakebus.broker.errors import Undecided as Undecided
     from wakebus.broker.errors import WakebusError as WakebusError
     from wakebus.broker.message import Message as Message
-    from wakebus.broker.receiver import Delivery as Delivery
-    from wakebus.broker.receiver import Later as Later
-    from wakebus.broker.receiver import Outcome as Outcome
-    from wakebus.broker.receiver import Refusal as Refusal
+    from wakebus.broker.outcome import Later as Later
+    from wakebus.broker.outcome import Outcome as Outcome
+    from wakebus.broker.outcome import Refusal as Refusal
+    from wakebus.broker.receipt import Answer as Answer
+    from wakebus.broker.receipt import Receipt as Receipt
 
 __version__ = "0.1.0"
 
 _HOME = {
-    "Answer": "client",
+    "Answer": "receipt",
     "Client": "client",
-    "Receipt": "client",
-    "Delivery": "receiver",
-    "Later": "receiver",
-    "Outcome": "receiver",
-    "Refusal": "receiver",
+    "Receipt": "receipt",
+    "Delivery": "delivery",
+    "Later": "outcome",
+    "Outcome": "outcome",
+    "Refusal": "outcome",
     "Message": "message",
     "Refused": "errors",
     "TimedOut": "errors",

@@ -4,6 +4,7 @@ Queries and declarations: `list`, `declare`, `forget`, `trace`, `status` (PROTOC
 Rule 1: answers hold no bodies. Rule 2: what is not in memory is asked of the store thread.
 """
 
+import itertools
 import json
 import os
 from typing import Any
@@ -57,8 +58,9 @@ def forget(hub: Hub, request: Request) -> None:
     endpoint = hub.endpoints.get(name)
     if endpoint is None:
         raise UnknownTarget(f"nobody ever registered {name!r}", near=hub.near(name))
-    if endpoint.holder:
-        raise Refused(f"{name} is held by process {endpoint.holder.process.pid}; stop it first")
+    holder = endpoint.holder
+    if holder and not holder.silent(hub.clock.mono(), hub.settings.stale_s):
+        raise Refused(f"{name} is held by process {holder.process.pid}; stop it first")
     if len(endpoint.mailbox) or endpoint.arriving:
         raise Refused(f"{name} has {len(endpoint.mailbox)} messages waiting; they would be lost")
     del hub.endpoints[name]
@@ -88,17 +90,21 @@ def trace(hub: Hub, request: Request) -> None:
         elif not rows:
             hub.fail(request, UnknownId(f"no message {id} is stored"))
         else:
-            hub.reply(request, {"messages": [_traced(row) for row in rows]})
+            hub.reply(request, _within_limits([_traced(row) for row in rows]))
 
     hub.store.submit(lambda store: store.related(id), looked)
 
 
 def _traced(row: Row) -> dict[str, Any]:
-    message = json.loads(row["message"])
-    body = message.pop("body")
-    message |= {"type": body.get("type", ""), "channel": body.get("channel", "")}
     steps = [json.loads(line) for line in row["log"].splitlines()]
-    return {**message, **receipt(row), "steps": steps, "claimed": bool(row["claimed"])}
+    return {**row["message"], **receipt(row), "steps": steps, "claimed": bool(row["claimed"])}
+
+
+def _within_limits(messages: list[dict[str, Any]]) -> dict[str, Any]:
+    """Leave out the newest of a long story, so that the answer fits into a frame."""
+    sizes = itertools.accumulate(len(wire.dumps(message)) for message in messages)
+    fit = sum(size < wire.MAX_BODY for size in sizes)
+    return {"messages": messages[:fit], "left_out": len(messages) - fit}
 
 
 def status(hub: Hub, request: Request) -> None:
@@ -121,6 +127,7 @@ def status(hub: Hub, request: Request) -> None:
                 "dead_letters": counts["dead"],
                 "messages": counts["messages"],
                 "store_bytes": counts["bytes"],
+                "set_aside": counts["set_aside"],
                 "endpoints": endpoints,
             },
         )

@@ -30,6 +30,9 @@ def main(argv: list[str] | None = None) -> int:
     except WakebusError as exc:
         print(f"hermes-busd: {exc}", file=sys.stderr)
         return 1
+    except OSError as exc:  # it names the file
+        print(f"hermes-busd: {exc}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         return 130
 
@@ -68,13 +71,18 @@ def start(args: argparse.Namespace) -> int:
     from wakebus.broker.daemon import lock_holder, prepare
 
     folder = paths.bus_dir()
-    if lock_holder(folder) is None:
-        prepare(folder)
-        problem = _spawn(folder)
-        if problem and problem != "already_running":
-            raise WakebusError(problem)
-    data = _wait_ready(folder)
-    print(f"broker running (pid {data['pid']}) in {folder}")
+    deadline = time.monotonic() + START_S
+    while not (pid := _ready_pid(folder)):
+        if time.monotonic() > deadline:
+            raise WakebusError(f"the broker in {folder} is not ready after {START_S:g} s")
+        if lock_holder(folder) is None:  # also: one that was going down has gone
+            prepare(folder)
+            problem = _spawn(folder)
+            if problem and problem != "already_running":
+                raise WakebusError(problem)
+        else:
+            time.sleep(0.02)
+    print(f"broker running (pid {pid}) in {folder}")
     return 0
 
 
@@ -102,20 +110,15 @@ def _spawn(folder: Path) -> str:
     return word or f"the broker ended at its start; {folder / 'broker.log'} tells why"
 
 
-def _wait_ready(folder: Path) -> dict[str, Any]:
+def _ready_pid(folder: Path) -> int | None:
+    """Return the pid of the broker that takes connections, None while there is none."""
     from wakebus.broker.daemon import lock_holder
 
-    deadline = time.monotonic() + START_S
-    while True:
-        try:
-            data = paths.read_address(folder)
-            if data.get("pid") == lock_holder(folder):
-                return data
-        except WakebusError:
-            pass
-        if time.monotonic() > deadline:
-            raise WakebusError(f"the broker in {folder} is not ready after {START_S:g} s")
-        time.sleep(0.02)
+    try:
+        pid = paths.read_address(folder).get("pid")
+    except WakebusError:
+        return None
+    return pid if isinstance(pid, int) and pid == lock_holder(folder) else None
 
 
 def stop(args: argparse.Namespace) -> int:
@@ -127,7 +130,10 @@ def stop(args: argparse.Namespace) -> int:
     if not pid:
         print("broker is not running")
         return 0
-    os.kill(pid, signal.SIGTERM)
+    try:
+        os.kill(pid, signal.SIGTERM)
+    except ProcessLookupError:
+        pass  # it has just ended
     deadline = time.monotonic() + STOP_S
     while lock_holder(folder) == pid:
         if time.monotonic() > deadline:
@@ -159,10 +165,10 @@ def run(args: argparse.Namespace) -> int:
 
     try:
         serve(folder, ready=ready, console=fd is None)
-    except WakebusError as exc:
+    except (WakebusError, OSError) as exc:
         if fd is None:
             raise
-        _say(fd, exc.code if isinstance(exc, AlreadyRunning) else exc.text)
+        _say(fd, exc.code if isinstance(exc, AlreadyRunning) else str(exc))
         return 1
     return 0
 
@@ -202,6 +208,7 @@ def _page(data: dict[str, Any]) -> str:
         f"store:    {data['messages']} messages, {data['store_bytes'] / 1024:,.0f} KiB, "
         f"{data['dead_letters']} dead letters",
         f"accepted: {data['accepted']} messages since it started",
+        *(f"DAMAGED:  the store was set aside as {name}" for name in data["set_aside"]),
         "",
         f"{'ENDPOINT':24} {'STATE':8} {'PID':>8} {'EPOCH':>5} {'BEAT':>8} {'QUEUED':>6} IN HAND",
     ]

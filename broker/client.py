@@ -10,44 +10,23 @@ timeout, whatever the broker does. Rule 3: while this process lives, a handler i
 once per message.
 """
 
-import secrets
+import os
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from wakebus.broker import message as messages
 from wakebus.broker import paths
-from wakebus.broker.errors import BadMessage, NotRunning, TimedOut, Undecided
-from wakebus.broker.message import DEFAULT_TTL_S, Message
+from wakebus.broker.errors import NotRunning, TimedOut, Undecided, WakebusError
+from wakebus.broker.message import DEFAULT_TTL_S
+from wakebus.broker.receipt import Answer as Answer
+from wakebus.broker.receipt import Receipt as Receipt
+from wakebus.broker.receipt import receipt
 from wakebus.broker.transport import Transport
 
 CLOSE_S = 2.0
-
-
-class Receipt(NamedTuple):
-    """
-    What the sender is told.
-
-    `state`: `queued` (committed to disk), `delivered` (the receiver's client holds it), `handled`
-    (its ack is committed; `outcome` says how it went) or `dead` (given up; `reason` says why).
-    """
-
-    id: str
-    state: str
-    to: str = ""
-    live: bool = False
-    ahead: int = 0
-    duplicate: bool = False
-    outcome: Mapping[str, Any] | None = None
-    reason: str = ""
-
-
-class Answer(NamedTuple):
-    """The receipt of what was asked and the answer; None: handled, and there will be none."""
-
-    receipt: Receipt
-    message: Message | None
+CLOSED = "this client is closed"
 
 
 class Client:
@@ -60,17 +39,17 @@ class Client:
 
     def __init__(self, socket: str | None = None, *, timeout: float = 5.0) -> None:
         self.timeout = timeout
-        self.instance = secrets.token_hex(8)
+        self.instance = os.urandom(8).hex()  # not by `secrets`: it loads OpenSSL
         self._socket = socket
         self._receiving: Any = None  # made by the first `register`
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal handler may close
         self._closed = False
         self._transport = Transport(self._address, self._greet, self._on_frame, self._beat)
 
     def _address(self) -> str:
         if self._socket is not None:
             return self._socket if "://" in self._socket else f"ipc://{self._socket}"
-        return str(paths.read_address(paths.bus_dir())["router"])
+        return paths.router_address()
 
     # --- sending --------------------------------------------------------------------------
 
@@ -125,28 +104,34 @@ class Client:
         payload = {"message": checked.to_wire(), **_given(token=token)}
         payload |= {k: True for k, on in (("queue", queue), ("asks", asks)) if on}
         reply = self._call("send", payload, timeout, id=checked.id)
-        receipt = _receipt(reply, to)
-        if wait is None or receipt.state in ("handled", "dead"):
-            return receipt
-        return self.wait(receipt.id, wait)
+        stored = receipt(reply, to)
+        if wait is None or stored.state in ("handled", "dead"):
+            return stored
+        return self.wait(stored.id, wait)._replace(to=to, duplicate=stored.duplicate)
 
     def wait(self, id: str, wait: float) -> Receipt:
         """Return the receipt of message `id` once it is handled or dead, or raise TimedOut."""
-        return _receipt(self._wait(id, "handled", wait), "")
+        return receipt(self._wait(id, "handled", wait))
 
     def wait_answer(self, id: str, wait: float) -> Answer:
         """Return the answer to message `id`, or raise TimedOut."""
         reply = self._wait(id, "answer", wait)
         found = reply.get("answer")
-        return Answer(_receipt(reply, ""), messages.from_wire(found) if found else None)
+        return Answer(receipt(reply), messages.from_wire(found) if found else None)
 
     def ask(self, to: str, body: str | Mapping[str, Any], *, wait: float, **fields: Any) -> Answer:
-        """Send `body` as `send` does (type `directive` if none is given); wait for the answer."""
+        """
+        Send `body` as `send` does (type `directive` if none is given); wait for the answer.
+
+        `wait`: seconds for all of it, though never less than `timeout` for the receipt. Raises as
+        `send` does; TimedOut (`data["id"]`) when it is stored and no answer came: `wait_answer`
+        waits on.
+        """
         if "type" not in fields and (isinstance(body, str) or "type" not in body):
             fields["type"] = "directive"
         started = time.monotonic()
-        receipt = self.send(to, body, asks=True, **fields)
-        return self.wait_answer(receipt.id, max(0.0, wait - (time.monotonic() - started)))
+        stored = self.send(to, body, asks=True, **fields)
+        return self.wait_answer(stored.id, max(0.0, wait - (time.monotonic() - started)))
 
     def _wait(self, id: str, state: str, wait: float) -> dict[str, Any]:
         payload = {"id": id, "state": state, "timeout": wait}
@@ -171,18 +156,29 @@ class Client:
 
         Handlers run in threads, one per lane. What a handler returns is the outcome: a mapping
         (<= 16 KiB) or None for handled, `Later` or `Refusal`; an exception becomes a Refusal.
-        `on_lost(why)`: the name went to another client for good. Raises NameTaken, BadName.
+        `on_lost(why)`: the name went to another client for good. Registered again, also by
+        itself after a broker's restart, the client keeps what its handlers have in hand.
+
+        Raises NameTaken, BadName, NotRunning or TimedOut.
         """
         from wakebus.broker.receiver import Receiver
 
         with self._lock:
+            if self._closed:
+                raise NotRunning(CLOSED)
             if self._receiving is None:
                 self._receiving = Receiver(self._transport, self.instance)
         return int(self._receiving.register(name, handler, takeover, on_lost, self.timeout))
 
     def unregister(self, name: str) -> None:
-        """Give `name` up; what its handlers have not finished goes back to the broker."""
-        self._call("unregister", {"name": self._receiving.forget(name)}, None)
+        """
+        Give `name` up; what its handlers have not finished goes back to the broker.
+
+        Raises NotRegistered when this client does not hold it.
+        """
+        if self._receiving is not None:
+            self._receiving.forget(name)
+        self._call("unregister", {"name": name}, None)
 
     # --- asking the broker ----------------------------------------------------------------
 
@@ -221,28 +217,28 @@ class Client:
     ) -> dict[str, Any]:
         seconds = self.timeout if timeout is None else timeout
         pending = self._transport.request(verb, payload)
-        if not pending.wait(seconds):
-            written = self._transport.drop(pending)
-            if not pending.wait(0):  # the answer may have come in between
-                raise self._late(verb, seconds, written, id, waited)
+        came = pending.wait(seconds)
+        written = pending.written if came else self._transport.drop(pending)
+        # The answer may have come between the two.
         if pending.error is not None:
             raise pending.error
-        if pending.answer is None:
-            raise NotRunning("this client is closed")
-        return pending.answer
+        if pending.answer is not None:
+            return pending.answer
+        within = "before this client was closed" if came else f"within {seconds:g} s"
+        if not written and came:
+            raise NotRunning(CLOSED)
+        raise self._late(verb, within, written, id, waited)
 
-    def _late(
-        self, verb: str, seconds: float, written: bool, id: str, waited: str
-    ) -> NotRunning | Undecided | TimedOut:
+    def _late(self, verb: str, within: str, written: bool, id: str, waited: str) -> WakebusError:
         where = self._transport.address
-        if not written:
-            return NotRunning(f"no broker answers at {where} ({seconds:g} s); nothing was sent")
+        if not written and not waited:
+            return NotRunning(f"no broker answers at {where} {within}; nothing was sent")
         if id:
-            text = f"the broker gave no receipt within {seconds:g} s; it may have stored {id}"
+            text = f"the broker gave no receipt {within}; it may have stored {id}"
             return Undecided(text, id=id)
         if waited:
-            return TimedOut(f"no word of {waited} within {seconds:g} s", id=waited, state="unknown")
-        return TimedOut(f"the broker at {where} did not answer `{verb}` within {seconds:g} s")
+            return TimedOut(f"no word of {waited} {within}", id=waited, state="unknown")
+        return TimedOut(f"the broker at {where} did not answer `{verb}` {within}")
 
     @property
     def address(self) -> str:
@@ -284,19 +280,3 @@ class Client:
 
 def _given(**fields: Any) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
-
-
-def _receipt(reply: dict[str, Any], to: str) -> Receipt:
-    try:
-        return Receipt(
-            reply["id"],
-            reply["state"],
-            reply.get("to", to),
-            bool(reply.get("live")),
-            int(reply.get("ahead", 0)),
-            bool(reply.get("duplicate")),
-            reply.get("outcome"),
-            str(reply.get("reason") or ""),
-        )
-    except (KeyError, TypeError, ValueError) as exc:
-        raise BadMessage(f"the broker's receipt is not one: {exc}") from exc

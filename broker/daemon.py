@@ -27,9 +27,9 @@ from wakebus.broker import __version__, paths, settings, wire
 from wakebus.broker.clock import Clock
 from wakebus.broker.errors import WakebusError
 from wakebus.broker.hub import Hub
+from wakebus.broker.opening import open_store
 from wakebus.broker.router import Router
 from wakebus.broker.services import Services
-from wakebus.broker.store import open_store
 
 log = logging.getLogger("wakebus.daemon")
 
@@ -64,7 +64,10 @@ def run(folder: Path, *, ready: Callable[[], None] = lambda: None, console: bool
         raise CannotStart("wakebus runs on Linux and macOS; this system is not supported")
     os.umask(0o077)
     prepare(folder)
-    lock = take_lock(folder)
+    try:
+        lock = take_lock(folder)
+    except OSError as exc:
+        raise CannotStart(f"the lock cannot be taken: {exc}") from exc
     try:
         _serve(folder, ready, console)
     finally:
@@ -106,8 +109,9 @@ def take_lock(folder: Path) -> int:
             os.close(lock)
             raise AlreadyRunning(f"a broker is running in {folder}")
         time.sleep(0.01)
-    os.ftruncate(lock, 0)
-    os.write(lock, f"{os.getpid()}\n".encode())
+    text = f"{os.getpid()}\n".encode()
+    os.pwrite(lock, text, 0)  # first, so that a reader at no time finds it empty
+    os.ftruncate(lock, len(text))
     return lock
 
 
@@ -136,9 +140,12 @@ def lock_holder(folder: Path) -> int | None:
 
 def _serve(folder: Path, ready: Callable[[], None], console: bool) -> None:
     chosen = settings.load(folder / "wakebus.toml", os.environ)
-    _start_log(folder / LOG, chosen, console)
+    try:
+        _start_log(folder / LOG, chosen, console)
+    except OSError as exc:
+        raise CannotStart(f"the log cannot be written: {exc}") from exc
     address = _socket_path(folder)
-    store = open_store(folder / STORE)
+    store = open_store(folder / STORE, machine_boot())
     context = zmq.Context()
     socket: zmq.Socket[bytes] = context.socket(zmq.ROUTER)
     hub = Hub(chosen, Clock(), f"{machine_boot()}/{secrets.token_hex(4)}")
@@ -147,23 +154,44 @@ def _serve(folder: Path, ready: Callable[[], None], console: bool) -> None:
         router = Router(hub, socket, store)
     except BaseException:
         context.destroy(linger=0)
-        store.close()
+        store.abandon()
         raise
-    _on_signals(router)
-    paths.write_address(folder, _address(hub, address))
-    services = Services(folder) if chosen.services else None
-    log.info("started: pid %d, version %s, %s", os.getpid(), __version__, address)
-    ready()
     try:
-        router.run()
-    finally:
-        if services:
-            services.stop()
-        (folder / paths.ADDRESS_FILE).unlink(missing_ok=True)
-        socket.close(linger=500)  # the last receipts; a frozen peer must not hold the exit
-        context.term()
-        address.unlink(missing_ok=True)
-        log.info("stopped: pid %d", os.getpid())
+        _run(folder, router, _address(hub, address), ready, chosen.services)
+    except BaseException:
+        # Nothing in here is in a state to wait for: a mute broker is worse than none.
+        log.critical("the router failed; the broker ends", exc_info=True)
+        logging.shutdown()
+        os._exit(70)
+    socket.close(linger=500)  # the last receipts; a frozen peer must not hold the exit
+    context.term()
+    _remove_socket(folder, address)
+    log.info("stopped: pid %d", os.getpid())
+
+
+def _run(
+    folder: Path,
+    router: Router,
+    address: dict[str, object],
+    ready: Callable[[], None],
+    services: bool,
+) -> None:
+    _on_signals(router)
+    paths.write_address(folder, address)
+    log.info("started: pid %d, version %s, %s", os.getpid(), __version__, address["router"])
+    ready()
+    children = Services(folder) if services else None
+    router.run()
+    (folder / paths.ADDRESS_FILE).unlink(missing_ok=True)  # from here on it is no running broker
+    router.finish()
+    if children:
+        children.stop()
+
+
+def _remove_socket(folder: Path, address: Path) -> None:
+    address.unlink(missing_ok=True)
+    if address.parent != folder:
+        address.parent.rmdir()
 
 
 def _address(hub: Hub, address: Path) -> dict[str, object]:
@@ -174,7 +202,8 @@ def _address(hub: Hub, address: Path) -> dict[str, object]:
 def _socket_path(folder: Path) -> Path:
     path = folder / SOCKET
     if len(os.fsencode(path)) > zmq.IPC_PATH_MAX_LEN:
-        return Path(tempfile.mkdtemp(prefix="wakebus-")) / SOCKET  # mkdtemp is 0700
+        short = tempfile.mkdtemp(prefix="wakebus-", dir=_short_temp())  # mkdtemp is 0700
+        return Path(short) / SOCKET
     try:
         found = path.lstat()
     except FileNotFoundError:
@@ -186,6 +215,11 @@ def _socket_path(folder: Path) -> Path:
         )
     path.unlink()  # the lock is ours, so no live broker listens on it
     return path
+
+
+def _short_temp() -> str:
+    found = tempfile.gettempdir()  # $TMPDIR may be as long as the path that did not fit
+    return found if len(os.fsencode(found)) < zmq.IPC_PATH_MAX_LEN - 40 else "/tmp"
 
 
 def _bind(socket: zmq.Socket[bytes], path: Path) -> None:

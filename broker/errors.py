@@ -189,7 +189,7 @@ def _leaves(base: type[WakebusError]) -> dict[str, type[WakebusError]]:
 
 def from_wire(payload: dict[str, Any]) -> WakebusError:
     """Return the error that an `err` answer describes; an unknown code becomes WakebusError."""
-    data = {k: v for k, v in payload.items() if k not in ("code", "text", "retry")}
+    data = {k: v for k, v in payload.items() if k not in ("code", "text", "retry", "self")}
     kind = _leaves(WakebusError).get(str(payload.get("code")), WakebusError)
     text = str(payload.get("text", "the broker gave no reason"))
     if kind is Undecided:

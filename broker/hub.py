@@ -16,10 +16,11 @@ from typing import Any, NamedTuple
 
 from wakebus.broker.clock import Clock
 from wakebus.broker.errors import Unavailable, WakebusError
-from wakebus.broker.mailbox import Mailbox
+from wakebus.broker.mailbox import Entry, Mailbox
 from wakebus.broker.presence import Holder, Process
 from wakebus.broker.settings import Settings
-from wakebus.broker.store import StoreThread, Work
+from wakebus.broker.store import Work
+from wakebus.broker.storing import StoreThread
 
 log = logging.getLogger("wakebus.router")
 
@@ -39,10 +40,10 @@ class Request(NamedTuple):
 class Connection:
     """A client that said hello."""
 
-    __slots__ = ("instance", "names", "process")
+    __slots__ = ("greeted", "instance", "names", "process")
 
-    def __init__(self, instance: str, process: Process) -> None:
-        self.instance, self.process = instance, process
+    def __init__(self, instance: str, process: Process, greeted: float) -> None:
+        self.instance, self.process, self.greeted = instance, process, greeted  # monotonic
         self.names: set[str] = set()
 
 
@@ -51,11 +52,12 @@ class Endpoint:
 
     __slots__ = (
         *("arriving", "arriving_bytes", "declared", "epoch", "holder", "instance"),
-        *("mailbox", "name", "seen"),
+        *("mailbox", "name", "saved", "seen"),
     )
 
     def __init__(self, name: str, settings: Settings, seen: float = 0.0) -> None:
-        self.name, self.seen = name, seen
+        self.name, self.seen = name, seen  # 0.0: never registered
+        self.saved = seen  # what the store knows of `seen`
         self.declared = False
         self.epoch = 0
         self.instance = ""  # the last holder's
@@ -102,7 +104,7 @@ class Hub:
     def endpoint(self, name: str) -> Endpoint:
         """Return the endpoint, made if it is new."""
         if name not in self.endpoints:
-            self.endpoints[name] = Endpoint(name, self.settings, self.clock.wall())
+            self.endpoints[name] = Endpoint(name, self.settings)
         return self.endpoints[name]
 
     def known(self, name: str) -> bool:
@@ -110,13 +112,17 @@ class Hub:
         endpoint = self.endpoints.get(name)
         if endpoint is None:
             return False
-        age = self.clock.wall() - endpoint.seen
-        recent = age < self.settings.known_days * 86400
+        recent = self.steady_wall() - endpoint.seen < self.settings.known_days * 86400
         return bool(endpoint.declared or endpoint.holder or len(endpoint.mailbox) or recent)
+
+    def steady_wall(self) -> float:
+        """Return the wall time that ages are counted by: a clock that jumps makes nothing old."""
+        return self.started_wall + self.clock.mono() - self.started_mono
 
     def near(self, name: str) -> list[str]:
         """Return up to three known names that look like `name`."""
-        return difflib.get_close_matches(name, list(self.endpoints), n=3, cutoff=0.6)
+        known = [other for other in self.endpoints if self.known(other)]
+        return difflib.get_close_matches(name, known, n=3, cutoff=0.6)
 
     def live(self, endpoint: Endpoint) -> bool:
         """Whether a holder is connected and heard of."""
@@ -127,6 +133,12 @@ class Hub:
             and not holder.silent(self.clock.mono(), self.settings.stale_s)
         )
 
+    def end_turn(self, entry: Entry) -> None:
+        """What the delivery's token proved is over."""
+        if entry.token:
+            self.turns.pop(entry.token, None)
+            entry.token = None
+
     def later(self, after_s: float, act: Callable[[], None]) -> None:
         """Call `act` in `after_s` seconds."""
         at = self.clock.mono() + after_s
@@ -136,8 +148,15 @@ class Hub:
         """Run what is due; return the seconds until the next timer."""
         now = self.clock.mono()
         while self._timers and self._timers[0][0] <= now:
-            heapq.heappop(self._timers)[2]()
+            self.guarded(heapq.heappop(self._timers)[2])
         return max(0.0, self._timers[0][0] - now) if self._timers else 60.0
+
+    def guarded(self, act: Callable[[], None]) -> None:
+        """Call `act`; a bug in it must cost one message or name, not the bus."""
+        try:
+            act()
+        except Exception:
+            log.exception("a step failed")
 
     def store_surely(self, work: Work, done: Callable[[], None]) -> None:
         """

@@ -3,14 +3,18 @@ Which message of one endpoint goes out next (PROTOCOL.md section 7).
 
 Rule 1: pure; `now` is an argument. Rule 2: order is kept per lane; one message per lane is out,
 unless its receiver asked for the next (`more`). Rule 3: no bodies in here: what waits, waits on
-disk. Rule 4: after a holder's death what was out goes one at a time, and only that one is counted.
+disk. Rule 4: after a holder's death each that was out is a suspect; suspects go one at a time, and
+only the one that is out is counted at the next death.
 """
 
 from collections import deque
 from collections.abc import Iterator
 from heapq import heappop, heappush
+from typing import Final
 
-from wakebus.broker.state import State
+from wakebus.broker.state import ENDS, State
+
+LANE_MORE: Final = 64  # messages of one lane in one receiver's hands, with `more`
 
 
 class Entry:
@@ -30,7 +34,9 @@ class Entry:
         "size",
         "started_before",
         "state",
+        "suspect",
         "token",
+        "trip",
     )
 
     def __init__(self, seq: int, id: str, lane: str, size: int, deadline: float) -> None:
@@ -39,7 +45,8 @@ class Entry:
         self.state = State.QUEUED
         self.deaths = 0
         self.redelivered = self.started_before = self.asks = self.claimed = False
-        self.out = self.more = False
+        self.out = self.more = self.suspect = False
+        self.trip = 0  # how often it went out: an old trip's news is stale
         self.token: str | None = None
 
 
@@ -53,7 +60,8 @@ class _Lane:
         self.listed = False  # stands in `_ready`
 
     def open(self) -> bool:
-        return bool(self.waiting) and all(entry.more for entry in self.out.values())
+        room = len(self.out) < LANE_MORE and all(entry.more for entry in self.out.values())
+        return bool(self.waiting) and room
 
 
 class Mailbox:
@@ -64,10 +72,11 @@ class Mailbox:
         self.entries: dict[str, Entry] = {}
         self._lanes: dict[str, _Lane] = {}
         self._ready: deque[str] = deque()
+        self._ready_more: deque[str] = deque()  # lanes with a place in the window already
         self._held: list[tuple[float, str]] = []
         self._out: dict[str, Entry] = {}
-        self._out_bytes = 0
-        self._lone: str | None = None  # the redelivered message that is out alone
+        self._out_bytes = self._out_lanes = 0
+        self._lone: str | None = None  # the suspect that is out
         self.bytes = 0
 
     def __len__(self) -> int:
@@ -89,36 +98,56 @@ class Mailbox:
     def _list(self, name: str, lane: _Lane) -> None:
         if not lane.listed and lane.open():
             lane.listed = True
-            self._ready.append(name)
+            (self._ready_more if lane.out else self._ready).append(name)
 
     def take(self, now: float) -> Entry | None:
         """Return the next message to send, marked as out; None when nothing may go now."""
         self._release(now)
-        for _ in range(len(self._ready)):
-            if len(self._out) >= self._window_lanes:
-                return None
-            name = self._ready.popleft()
-            lane = self._lanes[name]
-            lane.listed = False
-            if not lane.open() or lane.held_until > now:
-                continue
-            entry = lane.waiting[0]
-            alone = entry.redelivered and self._lone is not None
-            full = self._out and self._out_bytes + entry.size > self._window_bytes
-            if alone or full:
-                self._list(name, lane)  # its turn comes when something ends
-                continue
-            lane.waiting.popleft()
-            self._put_out(lane, entry)
-            self._list(name, lane)
-            return entry
+        for ready in (self._ready_more, self._ready):
+            for _ in range(len(ready)):
+                if ready is self._ready and self._out_lanes >= self._window_lanes:
+                    return None  # none of these lanes has a place in the window
+                if entry := self._next_of(ready.popleft(), now):
+                    return entry
         return None
+
+    def _next_of(self, name: str, now: float) -> Entry | None:
+        lane = self._lanes[name]
+        lane.listed = False
+        if not lane.open() or lane.held_until > now:
+            self._drop_empty(name, lane)
+            return None
+        entry = lane.waiting[0]
+        alone = entry.suspect and self._lone is not None
+        if alone or self._full(lane) or not self._fits(lane, entry):
+            self._list(name, lane)  # its turn comes when something ends
+            return None
+        lane.waiting.popleft()
+        self._put_out(lane, entry)
+        self._list(name, lane)
+        return entry
+
+    def _full(self, lane: _Lane) -> bool:
+        return not lane.out and self._out_lanes >= self._window_lanes
+
+    def _fits(self, lane: _Lane, entry: Entry) -> bool:
+        if lane.out:  # one lane's `more` must not use up what the others need
+            used = sum(other.size for other in lane.out.values())
+            if used + entry.size > self._window_bytes // 4:
+                return False
+        return not self._out or self._out_bytes + entry.size <= self._window_bytes
+
+    def _drop_empty(self, name: str, lane: _Lane) -> None:
+        if not lane.waiting and not lane.out and not lane.listed:
+            del self._lanes[name]
 
     def _put_out(self, lane: _Lane, entry: Entry) -> None:
         entry.out, entry.more = True, False
+        entry.trip += 1
+        self._out_lanes += not lane.out
         lane.out[entry.id] = self._out[entry.id] = entry
         self._out_bytes += entry.size
-        if entry.redelivered and self._lone is None:
+        if entry.suspect and self._lone is None:
             self._lone = entry.id
 
     def _take_in(self, entry: Entry) -> _Lane:
@@ -126,6 +155,7 @@ class Mailbox:
         if entry.out:
             entry.out = False
             del lane.out[entry.id], self._out[entry.id]
+            self._out_lanes -= not lane.out
             self._out_bytes -= entry.size
             if self._lone == entry.id:
                 self._lone = None
@@ -142,7 +172,7 @@ class Mailbox:
         return self._held[0][0] if self._held else None
 
     def adopt(self, id: str) -> None:
-        """A returning holder has this message in its hands already: it is out, unsent."""
+        """The holder has this message in its hands already: it is out, unsent."""
         entry = self.entries[id]
         if not entry.out:
             lane = self._lanes[entry.lane]
@@ -163,8 +193,7 @@ class Mailbox:
         if entry in lane.waiting:
             lane.waiting.remove(entry)
         self._list(entry.lane, lane)
-        if not lane.waiting and not lane.out and not lane.listed:
-            del self._lanes[entry.lane]
+        self._drop_empty(entry.lane, lane)
         return entry
 
     def give_back(self, id: str, held_until: float = 0.0) -> None:
@@ -185,12 +214,15 @@ class Mailbox:
         """
         Bring back all that was out, marked as redelivered; yield each, oldest first.
 
-        `died`: count an attempt, of the lone redelivered message if one was out, else of all.
+        `died`: count an attempt, of the suspect that was out if there was one, else of all. What
+        has ended and only waits for its commit stays where it is.
         """
-        back = sorted(self._out.values(), key=lambda entry: entry.seq)
+        open_ = (entry for entry in self._out.values() if entry.state not in ENDS)
+        back = sorted(open_, key=lambda entry: entry.seq)
         counted = [entry for entry in back if entry.id == self._lone] or back
         for entry in back:
             entry.deaths += died and entry in counted
+            entry.suspect |= died
             entry.redelivered = True
             entry.started_before |= entry.state is State.STARTED
             entry.state = State.QUEUED

@@ -6,8 +6,8 @@ checked once, here, by sender and broker alike; the text of an error names the f
 body belongs to its writer and is carried unchanged. Field by field: PROTOCOL.md section 4.
 """
 
+import os
 import re
-import secrets
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
@@ -20,6 +20,7 @@ MAX_KEY: Final = 256  # bytes; session keys of Hermes and OpenClaw stay below 20
 MAX_CHANNEL: Final = 512  # bytes; the longest known chat id (DingTalk) is below 100
 MAX_TYPE: Final = 128
 MAX_PATH: Final = 64
+MAX_HOPS: Final = 1_000_000
 DEFAULT_TTL_S: Final = 7 * 86400.0
 MAX_TTL_S: Final = 366 * 86400.0
 
@@ -46,17 +47,17 @@ class Message(NamedTuple):
     @property
     def type(self) -> str:
         """The body's `type`, or "" for an untyped message."""
-        return str(self.body.get("type", ""))
+        return str(self.body.get("type") or "")
 
     @property
     def text(self) -> str:
         """The body's `text`, or ""."""
-        return str(self.body.get("text", ""))
+        return str(self.body.get("text") or "")
 
     @property
     def channel(self) -> str:
         """The body's `channel` (the reply token), or ""."""
-        return str(self.body.get("channel", ""))
+        return str(self.body.get("channel") or "")
 
     @property
     def lane(self) -> str:
@@ -81,7 +82,7 @@ class Message(NamedTuple):
 
 def new_id(now: float) -> str:
     """Return an id that sorts by time (ms, 11 hex digits) and is unique (40 random bits)."""
-    return f"{int(now * 1000):011x}{secrets.token_hex(5)}"
+    return f"{int(now * 1000):011x}{os.urandom(5).hex()}"
 
 
 def check_name(value: Any, field: str) -> str:
@@ -114,7 +115,7 @@ def from_wire(data: Any) -> Message:
         wake=wake,
         reply_to=reply_to,
         cause=cause,
-        hops=int(_number(data.get("hops", 0), "hops", 0, 1_000_000)),
+        hops=int(_number(data.get("hops", 0), "hops", 0, MAX_HOPS)),
         path=_path(data.get("path", [])),
         ttl_s=_number(data.get("ttl_s", DEFAULT_TTL_S), "ttl_s", 0.001, MAX_TTL_S),
         key=_line(data, "key", MAX_KEY),
@@ -180,6 +181,8 @@ def _body(value: Any) -> dict[str, Any]:
         raise BadMessage(f"body: {exc.text}") from exc
     if len(encoded) > wire.MAX_BODY:
         raise TooBig(f"body is {len(encoded)} bytes as JSON; the limit is {wire.MAX_BODY}")
+    if wire.too_deep(value, encoded):
+        raise BadMessage(f"body: nested deeper than {wire.MAX_DEPTH} levels")
     if b"\\u0000" in encoded and _holds_nul(value):
         raise BadMessage("body: text holds a NUL character, which no terminal or program takes")
     return value

@@ -5,11 +5,15 @@ Rule 1: one live holder per endpoint. Rule 2: only another instance raises the e
 process that is gone frees its names at once; a silent one keeps them until somebody else asks.
 """
 
-from typing import NamedTuple
+import os
+from pathlib import Path
+from typing import Final, NamedTuple
 
 import psutil
 
 from wakebus.broker.errors import NameTaken
+
+_TICKS: Final = os.sysconf("SC_CLK_TCK")
 
 
 class Process(NamedTuple):
@@ -35,11 +39,30 @@ class Holder:
 
 
 def start_of(pid: int) -> float:
-    """Return when process `pid` started (seconds since the epoch), 0.0 if there is none."""
+    """
+    Return when process `pid` started, 0.0 if there is none.
+
+    In seconds since the boot where /proc tells, else since the epoch: psutil adds the boot time to
+    the former, and that jumps with the wall clock, so that every process would look like another.
+    """
+    if pid <= 0:
+        return 0.0
     try:
-        return psutil.Process(pid).create_time() if pid > 0 else 0.0
+        return int(_stat(pid)[19]) / _TICKS  # field 22 of proc_pid_stat(5)
+    except FileNotFoundError:
+        pass
+    except (OSError, ValueError, IndexError):
+        return 0.0
+    try:
+        return psutil.Process(pid).create_time()
     except psutil.Error:
         return 0.0
+
+
+def _stat(pid: int) -> list[str]:
+    # The second field is the name in brackets and may hold anything; the rest starts behind it.
+    text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    return text.rpartition(") ")[2].split()
 
 
 def gone(process: Process) -> bool:
@@ -47,11 +70,10 @@ def gone(process: Process) -> bool:
     if process.pid <= 0:
         return False  # another pid namespace: only silence tells
     try:
-        found = psutil.Process(process.pid)
-        if found.status() == psutil.STATUS_ZOMBIE:
+        if psutil.Process(process.pid).status() == psutil.STATUS_ZOMBIE:
             return True
-        # create_time is exact per boot; a second of slack covers its rounding.
-        return bool(process.start) and abs(found.create_time() - process.start) > 1
+        start = start_of(process.pid)
+        return bool(process.start and start) and abs(start - process.start) > 0.5
     except psutil.NoSuchProcess:
         return True
     except psutil.Error:

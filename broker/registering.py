@@ -7,16 +7,21 @@ what it has in its hands. Rule 3: a process that is gone loses its names at the 
 """
 
 import re
+import sys
 from functools import partial
 from typing import Any, Final
 
 from wakebus.broker import wire
+from wakebus.broker.acking import hold
 from wakebus.broker.delivering import bring_back, pump
-from wakebus.broker.errors import BadMessage, NotRegistered, WakebusError
+from wakebus.broker.errors import BadMessage, BadVersion, Fenced, NotRegistered, WakebusError
 from wakebus.broker.hub import Connection, Endpoint, Hub, Request
 from wakebus.broker.message import check_name
 from wakebus.broker.presence import Holder, Process, check_claim, gone, start_of
-from wakebus.broker.state import State
+from wakebus.broker.state import ENDS, State
+
+IDLE_S: Final = 60.0  # a client says hello before each registration, so a record is cheap to drop
+SAVE_SEEN_S: Final = 3600.0
 
 _INSTANCE: Final = re.compile(r"[0-9a-f]{16}\Z")
 
@@ -25,15 +30,33 @@ def hello(hub: Hub, request: Request, facts: dict[str, Any]) -> None:
     """Verb `hello`: agree on a version, learn who is there."""
     low, high = request.payload.get("min"), request.payload.get("max")
     instance, pid = request.payload.get("instance"), request.payload.get("pid")
-    if not isinstance(low, int) or not isinstance(high, int) or not low <= high:
+    if type(low) is not int or type(high) is not int or not low <= high:
         raise BadMessage("hello: `min` and `max` are protocol versions")
+    if not low <= wire.VERSION <= high:
+        raise BadVersion(
+            f"protocol versions {low} to {high}; this broker speaks {wire.VERSION}",
+            min=wire.VERSION,
+            max=wire.VERSION,
+            sequence=request.sequence,
+        )
     if not isinstance(instance, str) or not _INSTANCE.match(instance):
         raise BadMessage("hello: `instance` is 16 hex digits, new for every client object")
-    # The kernel's word counts; the client's own is for systems whose sockets do not tell.
-    true_pid = request.pid or (pid if isinstance(pid, int) and pid > 0 else 0)
-    process = Process(true_pid, start_of(true_pid))
-    hub.conns[request.conn] = Connection(instance, process)
+    conn, now = hub.conns.get(request.conn), hub.clock.mono()
+    if conn is None:
+        true_pid = request.pid or _stated(pid)
+        process = Process(true_pid, start_of(true_pid))
+        hub.conns[request.conn] = Connection(instance, process, now)
+    elif conn.instance != instance:
+        raise BadMessage("hello: this connection belongs to another `instance`; open a new one")
+    else:
+        conn.greeted = now  # its names stay
     hub.reply(request, {"version": wire.VERSION, **facts})
+
+
+def _stated(pid: Any) -> int:
+    # Where the kernel tells, 0 means another pid namespace, and the stated pid somebody else's.
+    told = sys.platform == "linux" or type(pid) is not int or not 0 < pid < 2**31
+    return 0 if told else pid
 
 
 def register(hub: Hub, request: Request) -> None:
@@ -43,13 +66,17 @@ def register(hub: Hub, request: Request) -> None:
         raise NotRegistered("say hello before registering")
     name = check_name(request.payload.get("name"), "name")
     holding = request.payload.get("holding", [])
-    if not isinstance(holding, list) or not all(isinstance(item, dict) for item in holding):
-        raise BadMessage("register: `holding` is a list of {id}")
+    if not isinstance(holding, list) or not all(_is_held(item) for item in holding):
+        raise BadMessage('register: `holding` is a list of {"id": …, "more": …}')
     endpoint = hub.endpoint(name)
     _claim(hub, endpoint, conn, request.conn, takeover=request.payload.get("takeover") is True)
     conn.names.add(name)
     ended = _take_stock(hub, endpoint, holding)
-    _save(hub, endpoint, partial(_registered, hub, request, endpoint, ended))
+    _save(hub, endpoint, partial(_registered, hub, request, endpoint, endpoint.epoch, ended))
+
+
+def _is_held(item: Any) -> bool:
+    return isinstance(item, dict) and isinstance(item.get("id"), str)
 
 
 def _claim(hub: Hub, endpoint: Endpoint, conn: Connection, id: bytes, *, takeover: bool) -> None:
@@ -61,10 +88,13 @@ def _claim(hub: Hub, endpoint: Endpoint, conn: Connection, id: bytes, *, takeove
         _lose(hub, endpoint, holder, died=dead)
     if endpoint.instance != conn.instance:
         endpoint.epoch += 1
-    since = holder.since if holder and holder.instance == conn.instance else hub.clock.wall()
+    since = holder.since if holder and holder.instance == conn.instance else hub.steady_wall()
+    if holder and holder.conn not in (None, id) and (old := hub.conns.get(holder.conn or b"")):
+        old.names.discard(endpoint.name)  # its connection before a reconnect
     endpoint.holder = Holder(conn.instance, conn.process, endpoint.epoch, id)
+    endpoint.holder.blocked = True  # until the grant is stored
     endpoint.holder.beat, endpoint.holder.since = now, since
-    endpoint.instance, endpoint.seen = conn.instance, hub.clock.wall()
+    endpoint.instance, endpoint.seen = conn.instance, hub.steady_wall()
 
 
 def _lose(hub: Hub, endpoint: Endpoint, holder: Holder, *, died: bool) -> None:
@@ -80,20 +110,26 @@ def _lose(hub: Hub, endpoint: Endpoint, holder: Holder, *, died: bool) -> None:
 def _take_stock(hub: Hub, endpoint: Endpoint, holding: list[dict[str, Any]]) -> list[str]:
     """Square the broker's view of what is out with the holder's; return ids that have ended."""
     mailbox = endpoint.mailbox
-    ids = {str(item.get("id")): item for item in holding}
+    ids = {item["id"]: item for item in holding}
     for entry in mailbox.out:
-        if entry.id not in ids:  # lost in a pipe: it goes out again, no attempt
+        if entry.id not in ids and entry.state not in ENDS:
+            # Lost in a pipe: it goes out again, no attempt.
+            hub.end_turn(entry)
+            entry.started_before |= entry.state is State.STARTED
             entry.state = State.QUEUED
             mailbox.give_back(entry.id)
     for id, item in ids.items():
         if (entry_ := mailbox.entries.get(id)) is None:
             continue
-        mailbox.adopt(id)
-        if entry_.state is State.QUEUED:
-            entry_.state = State.HELD
+        if entry_.state not in ENDS:
+            hold(hub, endpoint, entry_, _nothing)
         if item.get("more") is True:
             mailbox.allow_more(id)
     return [id for id in ids if id not in mailbox.entries]
+
+
+def _nothing() -> None:
+    pass
 
 
 def _save(hub: Hub, endpoint: Endpoint, done: Any = None) -> None:
@@ -106,18 +142,23 @@ def _save(hub: Hub, endpoint: Endpoint, done: Any = None) -> None:
         "start": holder.process.start if holder else 0.0,
         "boot": hub.boot,
     }
-    name = endpoint.name
+    name, endpoint.saved = endpoint.name, endpoint.seen
     hub.store.submit(lambda store: store.save_endpoint(name, **columns), done)
 
 
 def _registered(
-    hub: Hub, request: Request, endpoint: Endpoint, ended: list[str], result: Any
+    hub: Hub, request: Request, endpoint: Endpoint, epoch: int, ended: list[str], result: Any
 ) -> None:
+    holder = endpoint.holder
     if isinstance(result, WakebusError):
         hub.fail(request, result)
-        return
-    hub.reply(request, {"name": endpoint.name, "epoch": endpoint.epoch, "ended": ended})
-    pump(hub, endpoint)
+    elif holder is None or holder.conn != request.conn or holder.epoch != epoch:
+        lost = f"{endpoint.name} was lost again before the grant was stored"
+        hub.fail(request, Fenced(lost, to=endpoint.name))
+    else:
+        holder.blocked = False
+        hub.reply(request, {"name": endpoint.name, "epoch": epoch, "ended": ended})
+        pump(hub, endpoint)
 
 
 def unregister(hub: Hub, request: Request) -> None:
@@ -127,8 +168,9 @@ def unregister(hub: Hub, request: Request) -> None:
     holder = endpoint.holder if endpoint else None
     if endpoint is None or holder is None or holder.conn != request.conn:
         raise NotRegistered(f"this connection is not registered as {name}")
-    endpoint.seen = hub.clock.wall()
-    hub.conns[request.conn].names.discard(endpoint.name)
+    endpoint.seen = hub.steady_wall()
+    if conn := hub.conns.get(request.conn):
+        conn.names.discard(endpoint.name)
     endpoint.holder = None
     bring_back(hub, endpoint, died=False, why=f"process {holder.process.pid} left")
     _save(hub, endpoint, lambda _: hub.reply(request, {"name": name}))
@@ -139,8 +181,8 @@ def beat(hub: Hub, request: Request) -> None:
     conn = hub.conns.get(request.conn)
     held = [
         endpoint
-        for endpoint in (hub.endpoints[name] for name in (conn.names if conn else ()))
-        if endpoint.holder and endpoint.holder.conn == request.conn
+        for endpoint in (hub.endpoints.get(name) for name in (conn.names if conn else ()))
+        if endpoint and endpoint.holder and endpoint.holder.conn == request.conn
     ]
     if not held:
         raise NotRegistered("this connection holds no endpoint; register again")
@@ -148,7 +190,7 @@ def beat(hub: Hub, request: Request) -> None:
         assert endpoint.holder is not None
         endpoint.holder.beat = hub.clock.mono()
         endpoint.holder.blocked = False
-        endpoint.seen = hub.clock.wall()
+        endpoint.seen = hub.steady_wall()
     hub.reply(request, {})
     for endpoint in held:
         pump(hub, endpoint)
@@ -171,7 +213,22 @@ def look_for_the_gone(hub: Hub) -> None:
 
 
 def forget_conns(hub: Hub) -> None:
-    """Drop the records of connections that hold nothing and whose process has ended."""
+    """Drop the records of connections that hold nothing."""
+    old = hub.clock.mono() - IDLE_S
     for id, conn in list(hub.conns.items()):
-        if not conn.names and gone(conn.process):
+        if not conn.names and (conn.greeted < old or gone(conn.process)):
             del hub.conns[id]
+
+
+def look_after_names(hub: Hub) -> None:
+    """Store now and then that held names are in use; drop what nobody knows any more."""
+    for name, endpoint in list(hub.endpoints.items()):
+        if endpoint.seen - endpoint.saved > SAVE_SEEN_S:
+            _save(hub, endpoint)
+        elif not hub.known(name) and not endpoint.arriving:
+            del hub.endpoints[name]
+            hub.store.submit(partial(_forget_endpoint, name))
+
+
+def _forget_endpoint(name: str, store: Any) -> None:
+    store.forget_endpoint(name)

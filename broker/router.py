@@ -16,13 +16,23 @@ from typing import Any, Final
 import msgspec
 import zmq
 
-from wakebus.broker import __version__, admin, delivering, registering, sending, waiting, wire
-from wakebus.broker.errors import BadVersion, ProtocolError, UnknownVerb, WakebusError
+from wakebus.broker import (
+    __version__,
+    acking,
+    admin,
+    delivering,
+    registering,
+    sending,
+    waiting,
+    wire,
+)
+from wakebus.broker.errors import BadFrame, BadVersion, TooBig, UnknownVerb, WakebusError
 from wakebus.broker.hub import Endpoint, Hub, Request, Turn
 from wakebus.broker.mailbox import Entry
 from wakebus.broker.presence import Holder, Process
 from wakebus.broker.state import State
-from wakebus.broker.store import Row, Store, StoreThread
+from wakebus.broker.store import Row, Store
+from wakebus.broker.storing import StoreThread
 
 log = logging.getLogger("wakebus.router")
 
@@ -37,11 +47,11 @@ VERBS: Final[dict[str, Verb]] = {
     "beat": registering.beat,
     "send": sending.send,
     "wait": waiting.wait,
-    "got": delivering.got,
-    "started": delivering.started,
-    "handled": delivering.handled,
-    "refused": delivering.refused,
-    "later": delivering.later,
+    "got": acking.got,
+    "started": acking.started,
+    "handled": acking.handled,
+    "refused": acking.refused,
+    "later": acking.later,
     "list": admin.list_endpoints,
     "declare": admin.declare,
     "forget": admin.forget,
@@ -84,7 +94,7 @@ class Router:
         self.wake()
 
     def run(self) -> None:
-        """Serve until `stop`; returns when all that was accepted is stored and answered."""
+        """Serve until `stop`."""
         poller = zmq.Poller()
         for source in (self._socket, self._monitor, self._wake_read):
             poller.register(source, zmq.POLLIN)
@@ -95,9 +105,9 @@ class Router:
                 self._drain_monitor()
             if self._socket in events:
                 self._read()
-        self._finish()
 
-    def _finish(self) -> None:
+    def finish(self) -> None:
+        """Return when all that was accepted is stored and answered; ends the store thread."""
         self._read()
         while not self._hub.store.idle():
             self._hub.run_timers()
@@ -109,8 +119,7 @@ class Router:
         self._hub.store.stop()
         self._socket.disable_monitor()
         self._monitor.close(0)
-        os.close(self._wake_read)
-        os.close(self._wake_write)
+        # The pipe stays open until the process ends: a second SIGTERM writes to it.
 
     def _collect(self) -> None:
         try:
@@ -118,7 +127,7 @@ class Router:
                 pass
         except BlockingIOError:
             pass
-        self._hub.store.collect()
+        self._hub.store.collect(self._hub.guarded)
 
     def _drain_monitor(self) -> None:
         while self._monitor.poll(0):
@@ -146,7 +155,7 @@ class Router:
         request = Request(conn, 0, {}, uid, pid)
         try:
             if extra:
-                raise ProtocolError(f"{extra + 1} frames after the identity, not one")
+                raise BadFrame(f"{extra + 1} frames after the identity, not one")
             verb, sequence, payload = wire.decode(frame.bytes, msgspec.json.decode)
             request = Request(conn, sequence, payload, uid, pid)
             if verb == "hello":
@@ -165,7 +174,7 @@ class Router:
             self._fail(request, WakebusError("the broker has a fault; its log tells more"))
 
     def _facts(self) -> dict[str, Any]:
-        limits = {"body_bytes": wire.MAX_BODY, "outcome_bytes": delivering.MAX_OUTCOME}
+        limits = {"body_bytes": wire.MAX_BODY, "outcome_bytes": acking.MAX_OUTCOME}
         return {"broker": __version__, "boot": self._hub.boot, "limits": limits}
 
     # --- frames out -----------------------------------------------------------------------
@@ -187,6 +196,9 @@ class Router:
     def _answer(self, request: Request, verb: str, payload: dict[str, Any]) -> None:
         # Not taken: the client is gone, or does not read and will ask again after its timeout.
         frame = msgspec.json.encode([wire.VERSION, verb, request.sequence, payload])
+        if len(frame) > wire.MAX_FRAME:
+            error = TooBig(f"the answer has {len(frame)} bytes; a frame has {wire.MAX_FRAME}")
+            frame = msgspec.json.encode([wire.VERSION, "err", request.sequence, error.to_wire()])
         self._post(request.conn, frame)
 
     # --- by the clock ---------------------------------------------------------------------
@@ -198,7 +210,8 @@ class Router:
 
     def _housekeep(self) -> None:
         registering.forget_conns(self._hub)
-        before = self._hub.clock.wall() - self._hub.settings.retention_days * 86400
+        registering.look_after_names(self._hub)
+        before = self._hub.steady_wall() - self._hub.settings.retention_days * 86400
         self._hub.store.submit(lambda store: store.purge(before))
         self._hub.later(HOUSEKEEPING_S, self._housekeep)
 
@@ -221,18 +234,27 @@ def _load(hub: Hub, store: Store) -> None:
         endpoint = hub.endpoint(row["endpoint"])
         entry = Entry(row["seq"], row["id"], row["lane"], row["size"], 0.0)
         entry.deadline = now + max(0.0, row["deadline"] - wall)
-        entry.deaths, entry.token = row["deaths"], row["token"]
-        entry.redelivered = bool(row["redelivered"])
+        entry.deaths = row["deaths"]
+        entry.redelivered = entry.suspect = bool(row["redelivered"])
         entry.started_before = bool(row["started_before"])
         entry.asks, entry.claimed = bool(row["asks"]), bool(row["claimed"])
         endpoint.mailbox.add(entry)
-        if endpoint.holder and State(row["state"]) is not State.QUEUED:
-            entry.state = State(row["state"])
-            endpoint.mailbox.adopt(entry.id)  # in its holder's hands, until that one is gone
-        if entry.token and (stored := store.find(entry.id)):
-            message = json.loads(stored["message"])
-            path = tuple(message.get("path", ()))
-            hub.turns[entry.token] = Turn(endpoint.name, entry.id, message.get("hops", 0), path)
+        if State(row["state"]) is not State.QUEUED:
+            _in_hand(hub, endpoint, entry, row, store)
+
+
+def _in_hand(hub: Hub, endpoint: Endpoint, entry: Entry, row: Row, store: Store) -> None:
+    """Take up a delivery that was with a holder when the broker ended."""
+    if endpoint.holder is None:  # killed between two commits: it had left
+        entry.redelivered = True
+        entry.started_before |= row["state"] == State.STARTED
+        return
+    entry.state, entry.token = State(row["state"]), row["token"]
+    endpoint.mailbox.adopt(entry.id)  # in its holder's hands, until that one is gone
+    if entry.token and (stored := store.find(entry.id)):
+        message = json.loads(stored["message"])
+        path = tuple(message.get("path", ()))
+        hub.turns[entry.token] = Turn(endpoint.name, entry.id, message.get("hops", 0), path)
 
 
 def _endpoint(hub: Hub, row: Row, now: float) -> Endpoint:

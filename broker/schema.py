@@ -4,7 +4,11 @@ The store's tables. One row per message; `log` collects its steps as JSON lines 
 `user_version` is the schema's version: a newer store stops the start, it is never written to.
 """
 
+import sqlite3
+from pathlib import Path
 from typing import Final
+
+from wakebus.broker.errors import WakebusError
 
 VERSION: Final = 1
 
@@ -49,6 +53,7 @@ CREATE INDEX message_dead ON message (endpoint) WHERE state IN ('dead', 'refused
 CREATE INDEX message_key ON message (sender, key) WHERE key IS NOT NULL;
 CREATE INDEX message_reply ON message (reply_to) WHERE reply_to IS NOT NULL;
 CREATE INDEX message_cause ON message (cause) WHERE cause IS NOT NULL;
+CREATE TABLE machine (boot TEXT NOT NULL);
 CREATE TABLE endpoint (
     name TEXT PRIMARY KEY,
     declared INTEGER NOT NULL DEFAULT 0,
@@ -60,3 +65,21 @@ CREATE TABLE endpoint (
     boot TEXT NOT NULL DEFAULT ''
 );
 """
+
+
+class NewerStore(WakebusError):
+    """The file was written by a newer wakebus."""
+
+    code = "newer_store"
+
+
+def migrate(db: sqlite3.Connection, path: Path) -> None:
+    """Make the tables in a new file. Raises NewerStore."""
+    version = db.execute("PRAGMA user_version").fetchone()[0]
+    if version > VERSION:
+        raise NewerStore(
+            f"{path} was written by a newer wakebus (schema {version}, this one knows {VERSION}); "
+            "install that version, or move the file away to start empty"
+        )
+    if version == 0:
+        db.executescript(f"BEGIN;{TABLES}PRAGMA user_version={VERSION};COMMIT")

@@ -12,7 +12,6 @@ from wakebus.broker.delivering import pump
 from wakebus.broker.errors import (
     BadToken,
     Busy,
-    MailboxFull,
     NotRegistered,
     UnknownTarget,
     WakebusError,
@@ -35,13 +34,13 @@ def send(hub: Hub, request: Request) -> None:
     if hub.store.full():
         raise Busy("the broker has more work waiting than it takes; try again in a second")
     endpoint = hub.endpoint(message.to) if known else Endpoint(message.to, hub.settings)
-    _check_room(hub, endpoint, len(blob))
     now = hub.clock.wall()
     ahead = len(endpoint.mailbox) + endpoint.arriving
     put = Put(
         *(message, blob, now, now + message.ttl_s),
         log=_first_lines(hub, request, message, claimed, ahead, hub.live(endpoint)),
         known=known,
+        full=_no_room(hub, endpoint, len(blob)),
         asks=asks,
         claimed=claimed,
     )
@@ -64,9 +63,8 @@ def _origin(hub: Hub, request: Request, message: Message) -> tuple[Message, bool
         if turn is None:
             raise BadToken("this token's turn is over; send under your own name")
         path = (*turn.path, turn.endpoint)[-messages.MAX_PATH :]
-        proven = message._replace(
-            sender=turn.endpoint, cause=turn.id, hops=turn.hops + 1, path=path
-        )
+        hops = min(turn.hops + 1, messages.MAX_HOPS)
+        proven = message._replace(sender=turn.endpoint, cause=turn.id, hops=hops, path=path)
         return proven, False
     conn = hub.conns.get(request.conn)
     names = conn.names if conn else set()
@@ -78,17 +76,18 @@ def _origin(hub: Hub, request: Request, message: Message) -> tuple[Message, bool
     return message, not names
 
 
-def _check_room(hub: Hub, endpoint: Endpoint, size: int) -> None:
+def _no_room(hub: Hub, endpoint: Endpoint, size: int) -> str:
     limits = hub.settings
     waiting = len(endpoint.mailbox) + endpoint.arriving
     if (
         waiting >= limits.mailbox_messages
         or endpoint.mailbox.bytes + endpoint.arriving_bytes + size > limits.mailbox_bytes
     ):
-        raise MailboxFull(
+        return (
             f"the mailbox of {endpoint.name} is full ({waiting} messages); "
             "nothing was stored, try again when it has caught up"
         )
+    return ""
 
 
 def _first_lines(

@@ -47,12 +47,17 @@ class Services:
     def _keep(self, name: str) -> None:
         pause = 1.0
         while not self._stop.is_set():
-            lived = self._once(name)
+            try:
+                lived = self._once(name)
+            except OSError as exc:  # no process, no file: as if it had ended at once
+                lived = 0.0
+                log.error("service %s cannot be started: %s", name, exc)
             if self._stop.is_set():
                 return
-            pause = 1.0 if lived > STEADY_S else min(pause * 2, LONGEST_PAUSE_S)
+            pause = 1.0 if lived > STEADY_S else pause
             log.warning("service %s ended after %.0f s; again in %.0f s", name, lived, pause)
             self._stop.wait(pause)
+            pause = min(pause * 2, LONGEST_PAUSE_S)
 
     def _once(self, name: str) -> float:
         # -P: no module of the folder that the broker was started in may shadow a library.

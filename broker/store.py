@@ -1,34 +1,25 @@
 """
-The store: one SQLite file, one thread, one connection (PROTOCOL.md section 8).
+The store: one SQLite file, one connection (PROTOCOL.md section 8).
 
-Rule 1: only the store thread touches the connection; others hand it small functions. Rule 2: what
-has queued is run together and committed once; `done` is called with a result only after that
-commit. Rule 3: a function that fails harms no other in its batch. Rule 4: if this thread fails in
-a way nobody planned, the daemon ends at once: a mute broker is worse than none.
+Rule 1: used by the store thread alone (`storing`), and by tests. Rule 2: a function that fails
+harms no other in its batch.
 """
 
 import json
 import logging
-import os
-import shutil
 import sqlite3
-import threading
-from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from wakebus.broker import message as messages
 from wakebus.broker import schema
-from wakebus.broker.errors import Conflict, Unavailable, UnknownTarget, WakebusError
+from wakebus.broker.errors import Conflict, MailboxFull, Unavailable, UnknownTarget, WakebusError
 from wakebus.broker.state import State
 
 log = logging.getLogger("wakebus.store")
 
-BATCH: Final = 2_000  # rows in one commit: keeps a receipt below ~50 ms behind a burst
-BATCH_BYTES: Final = 4 << 20
-QUEUE: Final = 20_000  # waiting functions; beyond it senders are told `busy`
-CHECKPOINT_BYTES: Final = 16 << 20
+LOG_BYTES: Final = 16 << 10  # of one message's steps: `later` every second must not fill the disk
 PURGE_ROWS: Final = 200  # deletes go in small steps, between other work
 
 Row = dict[str, Any]
@@ -36,10 +27,10 @@ Work = Callable[["Store"], Any]
 Done = Callable[[Any], None]  # gets the result, or the WakebusError
 
 
-class NewerStore(WakebusError):
-    """The file was written by a newer wakebus."""
+class Damaged(WakebusError):
+    """SQLite found the file to be damaged."""
 
-    code = "newer_store"
+    code = "damaged"
 
 
 class Put(NamedTuple):
@@ -51,36 +42,35 @@ class Put(NamedTuple):
     deadline: float
     log: str
     known: bool  # the target was seen before, or the sender said --queue
+    full: str  # why the mailbox takes no new message, or ""
     asks: bool
     claimed: bool
 
 
 class Store:
-    """The tables, as methods. Used by the store thread alone (and by tests directly)."""
+    """The tables, as methods."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         self._db.row_factory = sqlite3.Row
-        for pragma in schema.PRAGMAS:
-            self._db.execute(pragma)
-        self._migrate()
-
-    def _migrate(self) -> None:
-        version = self._db.execute("PRAGMA user_version").fetchone()[0]
-        if version > schema.VERSION:
-            raise NewerStore(
-                f"{self.path} was written by a newer wakebus (schema {version}, this one knows "
-                f"{schema.VERSION}); install that version, or move the file away to start empty"
-            )
-        if version == 0:
-            self._db.executescript(
-                f"BEGIN;{schema.TABLES}PRAGMA user_version={schema.VERSION};COMMIT"
-            )
+        try:
+            for pragma in schema.PRAGMAS:
+                self._db.execute(pragma)
+            schema.migrate(self._db, path)
+        except BaseException:
+            self._db.close()
+            raise
 
     def close(self) -> None:
         """Move the log into the file and close it."""
-        self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        try:
+            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        finally:
+            self._db.close()
+
+    def abandon(self) -> None:
+        """Close it as it is."""
         self._db.close()
 
     def transaction(self, works: list[Work]) -> list[Any]:
@@ -91,6 +81,9 @@ class Store:
             self._db.execute("COMMIT")
             return results
         except sqlite3.Error as exc:
+            if is_damage(exc):
+                self.suspect.touch()  # the next start looks through the whole file
+                raise Damaged(f"{self.path} is damaged: {exc}") from exc
             if self._db.in_transaction:
                 self._db.execute("ROLLBACK")
             log.error("the store cannot write: %s", exc)
@@ -100,11 +93,21 @@ class Store:
         self._db.execute("SAVEPOINT one")
         try:
             result = work(self)
-        except (WakebusError, sqlite3.IntegrityError, sqlite3.DataError, OverflowError) as exc:
-            self._db.execute("ROLLBACK TO one")
-            result = exc if isinstance(exc, WakebusError) else Unavailable(f"not stored: {exc}")
+        except (sqlite3.OperationalError, sqlite3.DatabaseError) as exc:
+            if not isinstance(exc, sqlite3.IntegrityError | sqlite3.DataError):
+                raise  # the disk or the file: the whole batch
+            result = self._undone(exc)
+        except Exception as exc:
+            result = self._undone(exc)
         self._db.execute("RELEASE one")
         return result
+
+    def _undone(self, exc: Exception) -> WakebusError:
+        self._db.execute("ROLLBACK TO one")
+        if isinstance(exc, WakebusError):
+            return exc
+        log.error("not stored: %s: %s", type(exc).__name__, exc)
+        return WakebusError(f"not stored: {type(exc).__name__}; the broker's log tells more")
 
     # --- messages -------------------------------------------------------------------------
 
@@ -117,6 +120,8 @@ class Store:
             return {**row, "fresh": False}
         if msg.key is not None and (row := self._by_key(msg, put.accepted)) is not None:
             return {**row, "fresh": False}
+        if put.full:  # said only now: a resend of what is stored gets its receipt
+            raise MailboxFull(put.full)
         kept = not put.known and self._awaited(msg)
         if not put.known and not kept:
             raise UnknownTarget(f"nobody ever registered {msg.to!r}", to=msg.to)
@@ -155,11 +160,13 @@ class Store:
         )
 
     def mark(self, id: str, line: str, **columns: Any) -> None:
-        """Set columns of an open message and append a line to its log."""
+        """Set columns of an open message; append a line to its log while that is short."""
         names = "".join(f"{name}=?, " for name in columns)
+        limit = LOG_BYTES if columns.get("done") is None else 2 * LOG_BYTES  # its end is told
         self._db.execute(
-            f"UPDATE message SET {names}log=log||? WHERE id=? AND done IS NULL",
-            (*columns.values(), line, id),
+            f"UPDATE message SET {names}log=CASE WHEN length(log)<? THEN log||? ELSE log END"
+            " WHERE id=? AND done IS NULL",
+            (*columns.values(), limit, line, id),
         )
 
     def open_messages(self) -> list[Row]:
@@ -171,14 +178,18 @@ class Store:
         )
 
     def related(self, id: str, limit: int = 500) -> list[Row]:
-        """Return message `id`, what led to it, and all that came of it, oldest first."""
+        """
+        Return message `id`, what led to it, and all that came of it, oldest first.
+
+        `message` is the stored object without its body, with `channel` and `type` of it.
+        """
         found: dict[str, Row] = {}
         queue = [id]
         while queue and len(found) < limit:
             row = self.find(queue.pop(0))
             if row is None or row["id"] in found:
                 continue
-            found[row["id"]] = row
+            found[row["id"]] = {**row, "message": _headers(row)}
             queue += [row[link] for link in ("reply_to", "cause") if row[link]]
             children = self._all(
                 "SELECT id FROM message WHERE reply_to=? OR cause=? ORDER BY seq LIMIT ?",
@@ -188,14 +199,16 @@ class Store:
         return sorted(found.values(), key=lambda row: int(row["seq"]))
 
     def counts(self) -> Row:
-        """Return `dead` and `messages` (numbers) and `bytes` of the store's files."""
+        """Return `dead`, `messages` (numbers), `bytes` of the files, `set_aside` (their names)."""
         row = self._one(
             "SELECT (SELECT count(*) FROM message WHERE state IN ('dead','refused')) AS dead,"
             " (SELECT count(*) FROM message) AS messages",
         )
         assert row is not None
         files = (self.path, Path(f"{self.path}-wal"))
-        return {**row, "bytes": sum(f.stat().st_size for f in files if f.exists())}
+        aside = sorted(f.name for f in self.path.parent.glob(f"{self.path.name}.corrupt-*Z"))
+        size = sum(f.stat().st_size for f in files if f.exists())
+        return {**row, "bytes": size, "set_aside": aside}
 
     def purge(self, before: float) -> int:
         """Delete some messages that ended before `before` (wall s); return how many."""
@@ -227,6 +240,25 @@ class Store:
 
     # --- housekeeping ---------------------------------------------------------------------
 
+    def boot(self) -> str | None:
+        """Return the machine's boot in which the file was last opened, None for a new file."""
+        row = self._one("SELECT boot FROM machine")
+        return None if row is None else str(row["boot"])
+
+    def set_boot(self, boot: str) -> None:
+        """Remember this boot of the machine."""
+        self._db.execute("DELETE FROM machine")
+        self._db.execute("INSERT INTO machine (boot) VALUES (?)", (boot,))
+
+    def look_through(self) -> str:
+        """Read the whole file; return "ok" or what is wrong with it."""
+        return str(self._db.execute("PRAGMA quick_check(1)").fetchone()[0])
+
+    @property
+    def suspect(self) -> Path:
+        """A file that exists once SQLite has found damage."""
+        return self.path.with_name(f"{self.path.name}.suspect")
+
     def checkpoint(self) -> None:
         """Move the write-ahead log into the file, without making anybody wait."""
         self._db.execute("PRAGMA wal_checkpoint(PASSIVE)")
@@ -250,94 +282,13 @@ def _message(row: Row) -> messages.Message:
     return messages.from_wire(json.loads(row["message"]))
 
 
-def open_store(path: Path) -> Store:
-    """
-    Open the store at `path`, a new one if the file is no database any more.
-
-    A damaged file is renamed `…corrupt-<pid>` and said loudly, never deleted. Raises NewerStore.
-    """
-    try:
-        return Store(path)
-    except sqlite3.DatabaseError as exc:
-        if isinstance(exc, sqlite3.OperationalError):
-            raise Unavailable(f"{path}: {exc}") from exc
-        aside = path.with_name(f"{path.name}.corrupt-{os.getpid()}")
-        shutil.move(path, aside)
-        log.critical("%s is damaged (%s); kept as %s, starting empty", path, exc, aside)
-        return Store(path)
+def _headers(row: Row) -> dict[str, Any]:
+    message: dict[str, Any] = json.loads(row["message"])
+    body = message.pop("body")
+    return {**message, "type": row["type"], "channel": body.get("channel") or ""}
 
 
-class StoreThread:
-    """Runs functions on the store in batches, and hands the results back through `wake`."""
-
-    def __init__(self, store: Store, wake: Callable[[], None]) -> None:
-        self._store, self._wake = store, wake
-        self._queue: deque[tuple[Work, Done | None, int]] = deque()
-        self._results: deque[tuple[Done, Any]] = deque()
-        self._ready = threading.Condition()
-        self._busy = 0
-        self._stopping = False
-        self._thread = threading.Thread(target=self._run, name="store")
-        self._thread.start()
-
-    def submit(self, work: Work, done: Done | None = None, size: int = 0) -> None:
-        """Queue `work`; `done(result)` is called by `collect` after the commit that holds it."""
-        with self._ready:
-            self._queue.append((work, done, size))
-            self._ready.notify()
-
-    def full(self) -> bool:
-        """Whether new messages should be refused for now."""
-        return len(self._queue) >= QUEUE
-
-    def idle(self) -> bool:
-        """Whether nothing is queued, running or waiting to be collected."""
-        with self._ready:
-            return not self._queue and not self._busy and not self._results
-
-    def collect(self) -> None:
-        """Call the `done` functions of what has been committed (router thread)."""
-        while self._results:
-            done, result = self._results.popleft()
-            done(result)
-
-    def stop(self) -> None:
-        """Finish what is queued, close the file, end the thread."""
-        with self._ready:
-            self._stopping = True
-            self._ready.notify()
-        self._thread.join()
-        self._store.close()
-
-    def _run(self) -> None:
-        try:
-            while batch := self._next_batch():
-                results = self._store.transaction([work for work, _, _ in batch])
-                with self._ready:
-                    for (_, done, _), result in zip(batch, results, strict=True):
-                        if done is not None:
-                            self._results.append((done, result))
-                    self._busy = 0
-                self._wake()
-                if not self._queue or self._store.wal_bytes() > CHECKPOINT_BYTES:
-                    self._housekeeping()
-        except BaseException:
-            log.critical("the store thread failed; the broker ends", exc_info=True)
-            logging.shutdown()
-            os._exit(70)
-
-    def _housekeeping(self) -> None:
-        if self._store.wal_bytes() > CHECKPOINT_BYTES // 16:
-            self._store.checkpoint()
-
-    def _next_batch(self) -> list[tuple[Work, Done | None, int]]:
-        with self._ready:
-            while not self._queue and not self._stopping:
-                self._ready.wait()
-            batch: list[tuple[Work, Done | None, int]] = []
-            size = 0
-            while self._queue and len(batch) < BATCH and size < BATCH_BYTES:
-                batch.append(self._queue.popleft())
-                size += batch[-1][2]
-            self._busy = len(batch)
-            return batch
+def is_damage(exc: sqlite3.Error) -> bool:
+    """Whether SQLite says that the file itself is bad."""
+    code = getattr(exc, "sqlite_errorcode", 0) & 0xFF  # without the extended part
+    return code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)

@@ -19,7 +19,8 @@ from typing import Any, Final
 import zmq
 
 from wakebus.broker import wire
-from wakebus.broker.errors import WakebusError, from_wire
+from wakebus.broker.errors import NotRunning, WakebusError
+from wakebus.broker.pending import Pending
 
 # Back within 0.3 s of a broker's return (measured with these two).
 RECONNECT_MS: Final = 100
@@ -30,51 +31,14 @@ BEAT_S: Final = 2.0
 LAST_WORDS_S: Final = 0.5
 
 
-class Pending:
-    """A request on its way. `fleeting`: not written again after a reconnect."""
-
-    __slots__ = ("_done", "answer", "error", "fleeting", "frame", "notify", "sequence", "written")
-
-    def __init__(
-        self,
-        sequence: int,
-        frame: bytes,
-        notify: "Callable[[Pending], None] | None",
-        fleeting: bool,
-    ) -> None:
-        self.sequence, self.frame = sequence, frame
-        self.notify, self.fleeting = notify, fleeting
-        self.written = False
-        self.answer: dict[str, Any] | None = None
-        self.error: WakebusError | None = None
-        self._done = threading.Event()
-
-    def wait(self, timeout: float | None) -> bool:
-        """Return whether the answer came within `timeout` seconds."""
-        return self._done.wait(timeout)
-
-    def settle(self, verb: str, payload: dict[str, Any]) -> None:
-        """Take the answer (IO thread)."""
-        if verb == "ok":
-            self.answer = payload
-        else:
-            self.error = from_wire(payload)
-        self.finish()
-
-    def finish(self) -> None:
-        """Wake who waits; without an answer the transport has closed."""
-        self._done.set()
-        if self.notify is not None:
-            self.notify(self)
-
-
 class Transport:
     """
     Frames out, frames in, reconnects.
 
     `address`: asked at the start and again while disconnected. `greet`: called at each connect.
     `on_frame(verb, payload)`: what the broker says by itself. `beat`: called every 2 s while
-    connected. All callbacks run in the IO thread and must not wait.
+    connected. All callbacks run in the IO thread and must not wait. Raises NotRunning when
+    `address` finds none, or none that a socket can connect to.
     """
 
     def __init__(
@@ -86,16 +50,18 @@ class Transport:
     ) -> None:
         self._address, self._greet, self._on_frame, self._beat = address, greet, on_frame, beat
         self._current = address()
+        self._context, self._socket, self._monitor = _open(self._current)
         self._sequence = itertools.count(1)
         self._pending: dict[int, Pending] = {}
         self._outbox: deque[Pending] = deque()
         self._connected = threading.Event()
-        self._closing = False
+        self._closing = self._ended = False
         self._closed_at = 0.0
         self._wake_read, self._wake_write = os.pipe()
         os.set_blocking(self._wake_write, False)
         os.set_blocking(self._wake_read, False)
-        self._lock = threading.Lock()
+        # Callbacks may ask for requests while it is held; a signal handler may close.
+        self._lock = threading.RLock()
         self._thread = threading.Thread(target=self._run, name="wakebus io", daemon=True)
         self._thread.start()
 
@@ -120,57 +86,61 @@ class Transport:
         sequence = next(self._sequence)
         pending = Pending(sequence, wire.encode(verb, sequence, payload), notify, fleeting)
         with self._lock:
-            if self._closing:
-                pending.finish()
+            if not self._closing:
+                self._pending[sequence] = pending
+                self._outbox.append(pending)
+                self._wake()
                 return pending
-            self._pending[sequence] = pending
-            self._outbox.append(pending)
-        if threading.current_thread() is not self._thread:
-            self._wake()
+        pending.finish()
         return pending
 
     def drop(self, pending: Pending) -> bool:
         """Stop caring for a request; return whether it was ever written."""
         with self._lock:
-            self._pending.pop(pending.sequence, None)
+            if self._pending.pop(pending.sequence, None) and pending in self._outbox:
+                self._outbox.remove(pending)
             return pending.written
 
     def close(self, timeout: float) -> None:
         """End the IO thread; requests without an answer are finished without one."""
         with self._lock:
             self._closing = True
-        self._wake()
+            self._wake()
         if threading.current_thread() is not self._thread:
             self._thread.join(timeout)
 
     def _wake(self) -> None:
+        # Under the lock: a descriptor that was closed belongs to somebody else a moment later.
+        if self._ended or threading.current_thread() is self._thread:
+            return
         try:
             os.write(self._wake_write, b"x")
-        except OSError:
-            pass  # full: it wakes anyway; closed: nobody is left to wake
+        except BlockingIOError:
+            pass  # full: it wakes anyway
 
     # --- IO thread ------------------------------------------------------------------------
 
     def _run(self) -> None:
-        context = zmq.Context()
-        socket = _dealer(context)
-        monitor = socket.get_monitor_socket(zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED)
         try:
-            socket.connect(self._current)
-            self._loop(socket, monitor)
+            self._loop(self._socket, self._monitor)
         finally:
-            with self._lock:
-                self._closing = True
-                left = list(self._pending.values())
-                self._pending.clear()
-            socket.disable_monitor()
-            monitor.close(0)
-            socket.close(0)
-            context.term()
+            self._socket.disable_monitor()
+            self._monitor.close(0)
+            self._socket.close(0)
+            self._context.term()
+            self._end()
+
+    def _end(self) -> None:
+        with self._lock:
+            self._closing = self._ended = True
+            self._connected.clear()
+            left = list(self._pending.values())
+            self._pending.clear()
+            self._outbox.clear()
             os.close(self._wake_read)
             os.close(self._wake_write)
-            for pending in left:
-                pending.finish()
+        for pending in left:
+            pending.finish()
 
     def _loop(self, socket: "zmq.Socket[bytes]", monitor: "zmq.Socket[bytes]") -> None:
         poller = zmq.Poller()
@@ -210,29 +180,28 @@ class Transport:
                 self._reconnected()
 
     def _reconnected(self) -> None:
+        # In one step, so that nothing is written before the greeting; and connected first, so
+        # that a name which misses this greeting sees that it must be claimed by itself.
         with self._lock:
+            self._connected.set()
             again = [p for p in self._pending.values() if not p.fleeting]
             self._pending = {p.sequence: p for p in again}
             self._outbox.clear()
-        self._greet()
-        with self._lock:
+            self._greet()
             self._outbox.extend(sorted(again, key=lambda p: p.sequence))
-        self._connected.set()
 
     def _write(self, socket: "zmq.Socket[bytes]") -> None:
-        while self._outbox:
-            pending = self._outbox[0]
+        while True:
             with self._lock:
-                wanted, before = pending.sequence in self._pending, pending.written
-                # Said before the write: afterwards a timeout could call it unwritten.
-                pending.written = before or wanted
-            try:
-                if wanted:
+                if not self._outbox:
+                    return
+                pending = self._outbox[0]
+                try:
                     socket.send(pending.frame, zmq.NOBLOCK)
-            except zmq.Again:  # a frozen broker: the pipe is full; the poll comes back
-                pending.written = before
-                return
-            self._outbox.popleft()
+                except zmq.Again:  # a frozen broker: the pipe is full; the poll comes back
+                    return
+                pending.written = True
+                self._outbox.popleft()
 
     def _read(self, socket: "zmq.Socket[bytes]") -> None:
         for _ in range(500):
@@ -257,20 +226,34 @@ class Transport:
             found = self._address()
         except WakebusError:
             return
-        if found != self._current:
-            socket.disconnect(self._current)
+        if found == self._current:
+            return
+        try:
             socket.connect(found)
-            self._current = found
+            socket.disconnect(self._current)
+        except zmq.ZMQError:
+            return  # half a file, or no address: looked at again
+        self._current = found
 
 
-def _dealer(context: "zmq.Context[zmq.Socket[bytes]]") -> "zmq.Socket[bytes]":
+def _open(address: str) -> "tuple[zmq.Context[Any], zmq.Socket[bytes], zmq.Socket[bytes]]":
+    """Return context, DEALER and its monitor; the thread that starts next owns them."""
+    context = zmq.Context()
     socket = context.socket(zmq.DEALER)
     socket.setsockopt(zmq.IMMEDIATE, 1)  # a message for nobody is not queued: it is "not accepted"
     socket.setsockopt(zmq.LINGER, 0)
     socket.setsockopt(zmq.RECONNECT_IVL, RECONNECT_MS)
     socket.setsockopt(zmq.RECONNECT_IVL_MAX, RECONNECT_MAX_MS)
     socket.setsockopt(zmq.HANDSHAKE_IVL, HANDSHAKE_MS)
-    return socket
+    monitor = socket.get_monitor_socket(zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED)
+    try:
+        socket.connect(address)
+    except zmq.ZMQError as exc:
+        socket.disable_monitor()
+        monitor.close(0)
+        context.destroy(linger=0)
+        raise NotRunning(f"no broker can be at {address}: {exc}") from exc
+    return context, socket, monitor
 
 
 def _drain(descriptor: int) -> None:

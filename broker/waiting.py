@@ -35,7 +35,7 @@ def wait(hub: Hub, request: Request) -> None:
     """Verb `wait`: answer when the message is `state` (or has its answer), or in time."""
     id, want = request.payload.get("id"), request.payload.get("state")
     timeout = request.payload.get("timeout", 0)
-    if want not in WANTS or not isinstance(id, str):
+    if not isinstance(want, str) or want not in WANTS or not isinstance(id, str):
         raise BadMessage(f"wait: `id` and a `state` of {', '.join(WANTS)}")
     if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout >= 0:
         raise BadMessage("wait: `timeout` is a number of seconds from 0")
@@ -107,12 +107,6 @@ def tell_waiters(hub: Hub, id: str) -> None:
 
 
 def tell_answer(hub: Hub, message: Message) -> None:
-    """A message was stored: if it is an answer, hand it to whoever waits for it."""
-    if message.type != "answer" or message.reply_to is None:
-        return
-    for waiter in [w for w in hub.waiters.get(message.reply_to, []) if w.want == "answer"]:
-        _forget(hub, waiter)
-        hub.reply(
-            waiter.request,
-            {"id": message.reply_to, "state": "delivered", "answer": message.to_wire()},
-        )
+    """A message was stored: if it is an answer, tell whoever waits for it."""
+    if message.type == "answer" and message.reply_to is not None:
+        tell_waiters(hub, message.reply_to)

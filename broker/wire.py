@@ -7,6 +7,7 @@ no infinity, no lone surrogate.
 """
 
 import json
+import math
 import re
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
@@ -18,6 +19,7 @@ MAX_BODY: Final = 1 << 20  # one message's body: a page of logs fits, a video mu
 # Escapes (`"` becomes `\"`) can double a body; the rest of a message is a few KiB.
 MAX_FRAME: Final = 2 * MAX_BODY + (64 << 10)
 MAX_SEQUENCE: Final = (1 << 53) - 1  # every JSON reader keeps integers up to here exact
+MAX_DEPTH: Final = 32  # of a body or outcome: no reader's recursion limit is near
 
 _LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
@@ -53,8 +55,25 @@ def encode_around(verb: str, payload: dict[str, Any], message: bytes) -> bytes:
     return encode(verb, 0, payload)[:-2] + b',"message":' + message + b"}]"
 
 
+def too_deep(value: Any, encoded: bytes) -> bool:
+    """Whether `value`, whose JSON is `encoded`, is nested deeper than MAX_DEPTH."""
+    if encoded.count(b"[") + encoded.count(b"{") <= MAX_DEPTH:
+        return False  # nearly always, and cheap
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        below = [v.values() if isinstance(v, dict) else v for v in level]
+        level = [x for items in below for x in items if isinstance(x, dict | list | tuple)]
+    return bool(level)
+
+
 def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
+
+
+def _finite(text: str) -> float:
+    if not math.isfinite(value := float(text)):
+        raise ValueError(f"{text[:20]} is out of range")
+    return value
 
 
 def loads(data: bytes) -> Any:
@@ -64,7 +83,7 @@ def loads(data: bytes) -> Any:
     Raises ValueError (also for NaN, lone surrogates and bytes that are not UTF-8).
     """
     # json.loads(bytes) decodes with "surrogatepass"; the strict decoder is wanted here.
-    value = json.loads(data.decode(), parse_constant=_no_constant)
+    value = json.loads(data.decode(), parse_constant=_no_constant, parse_float=_finite)
     # An escaped "\ud800" passes the decoder; only then is the value worth a second look.
     if b"\\u" in data:
         dumps(value)
@@ -85,23 +104,22 @@ def decode(data: bytes, loads: Callable[[bytes], Any] = loads) -> Frame:
         raise BadFrame(f"not JSON: {str(exc)[:200]}") from exc
     if not isinstance(parts, list) or not parts:
         raise BadFrame("not a JSON list [version, verb, sequence, payload]")
-    if parts[0] != VERSION or isinstance(parts[0], bool):
+    if parts[0] != VERSION or not _is_sequence(parts[0]):
         raise BadVersion(
             f"protocol version {str(parts[0])[:20]}; this side speaks {VERSION}",
             min=VERSION,
             max=VERSION,
-            sequence=_sequence(parts[2]) if len(parts) > 2 else 0,
+            sequence=parts[2] if len(parts) > 2 and _is_sequence(parts[2]) else 0,
         )
     if len(parts) != 4:
         raise BadFrame(f"{len(parts)} parts, not [version, verb, sequence, payload]")
     _, verb, sequence, payload = parts
     if not isinstance(verb, str) or not verb or len(verb) > 32:
         raise BadFrame("the verb is not a word of 1 to 32 characters")
-    if not isinstance(payload, dict) or _sequence(sequence) != sequence:
+    if not isinstance(payload, dict) or not _is_sequence(sequence):
         raise BadFrame("the sequence is no integer from 0 to 2^53-1, or the payload is no object")
     return Frame(verb, sequence, payload)
 
 
-def _sequence(value: Any) -> int:
-    fits = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_SEQUENCE
-    return value if fits else 0
+def _is_sequence(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_SEQUENCE

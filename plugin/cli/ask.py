@@ -12,7 +12,11 @@ WAIT_S: Final = 300.0
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add `wakebus ask`."""
     parser = commands.add_parser(
-        "ask", help="send a directive and print the answer", description=__doc__
+        "ask",
+        help="send a directive and print the answer",
+        description="Send a directive to an endpoint and print its answer on standard output.",
+        epilog="exit status: 0 answered; 1 bus not running, refused or dead; 2 usage; 3 unknown "
+        "target; 4 no answer (in time); 5 unknown (resend with --id)",
     )
     parser.add_argument("to", metavar="E", help="the endpoint that is asked")
     notify.add_message(parser)

@@ -7,5 +7,9 @@ from wakebus.broker import busd
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add `wakebus broker`."""
-    parser = commands.add_parser("broker", help="run, start, stop the broker", description=__doc__)
+    parser = commands.add_parser(
+        "broker",
+        help="run, start, stop the broker",
+        description="Run, start, stop the broker, as hermes-busd does.",
+    )
     busd.add_verbs(parser)

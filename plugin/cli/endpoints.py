@@ -2,8 +2,11 @@
 
 import argparse
 import json
+from collections.abc import Sequence
+from typing import Any
 
 from wakebus.plugin.cli import notify
+from wakebus.plugin.cli.output import Usage, tell, tell_json
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -15,32 +18,39 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "listens; remove one that nobody holds and nothing waits for.",
     )
     parser.add_argument("action", nargs="?", choices=("add", "remove"), help="default: list")
-    parser.add_argument("name", nargs="?", metavar="NAME")
-    parser.add_argument("--json", action="store_true", help="for scripts")
+    parser.add_argument("name", nargs="?", metavar="NAME", help="1 to 64 of A-Z a-z 0-9 _ -")
+    parser.add_argument("--json", action="store_true", help="for scripts, errors too")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """List, add or remove."""
     if bool(args.action) != bool(args.name):
-        raise notify.Usage("usage: wakebus endpoints [add NAME | remove NAME]")
+        raise Usage(f"wakebus endpoints {args.action or 'add'} NAME: which one?")
     with notify.connect(None) as client:
         if args.action == "add":
             client.declare(args.name)
-            print(f"added {args.name}: messages for it are kept")
-            return 0
+            return _done(args, f"added {args.name}: messages for it are kept")
         if args.action == "remove":
             client.forget(args.name)
-            print(f"removed {args.name}")
-            return 0
+            return _done(args, f"removed {args.name}")
         found = client.list()
+    tell(json.dumps(list(found), indent=2) if args.json else _page(found))
+    return 0
+
+
+def _done(args: argparse.Namespace, text: str) -> int:
     if args.json:
-        print(json.dumps(list(found), indent=2))
-        return 0
+        tell_json({"name": args.name, "done": args.action})
+    else:
+        tell(text)
+    return 0
+
+
+def _page(found: Sequence[dict[str, Any]]) -> str:
+    lines = []
     for one in found:
         holder = f"pid {one['pid']}" if "pid" in one else ""
         waiting = f"{one['queued']} queued" if one["queued"] else ""
-        print(f"{one['name']:24} {one['state']:8} {holder:12} {waiting}".rstrip())
-    if not found:
-        print("no endpoint yet; `wakebus listen NAME` registers one")
-    return 0
+        lines.append(f"{one['name']:24} {one['state']:8} {holder:12} {waiting}".rstrip())
+    return "\n".join(lines) or "no endpoint yet; `wakebus listen NAME` registers one"

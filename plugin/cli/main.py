@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import Final
 
 from wakebus.broker import __version__
+from wakebus.plugin.cli import output
 
 # verb: (module with add_parser, help in one line)
 VERBS: Final = {
@@ -25,17 +26,23 @@ VERBS: Final = {
     "courier": ("courier", "run the courier in this terminal"),
 }
 
+START: Final = """\
+start here:
+  hermes-busd start                              the broker, in the background
+  wakebus listen helper --agent 'claude -p'      an agent on the bus, in this terminal
+  wakebus ask helper "what is in this folder?"   from another one
+
+To send from a script or a hook: notify-hermes --help. Each verb: wakebus VERB --help"""
+
 
 def main(argv: list[str] | None = None) -> int:
     """Entry point of `wakebus`."""
     words = sys.argv[1:] if argv is None else argv
-    parser = argparse.ArgumentParser(
-        prog="wakebus",
-        description="A message bus that wakes agents.",
-        epilog="To send from a script or a hook: notify-hermes --help",
+    parser = output.Parser(
+        prog="wakebus", description="A message bus that wakes agents.", epilog=START
     )
     parser.add_argument("--version", action="version", version=f"wakebus {__version__}")
-    commands = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
+    commands = parser.add_subparsers(dest="verb", metavar="VERB")
     verb = next((word for word in words if word in VERBS), None)
     for name, (module, text) in VERBS.items():
         if name == verb:
@@ -43,11 +50,12 @@ def main(argv: list[str] | None = None) -> int:
         else:  # listed in --help, loaded only when called
             commands.add_parser(name, help=text)
     args = parser.parse_args(words)
+    if args.verb is None:
+        output.tell(parser.format_help().rstrip(), error=True)
+        return output.USAGE
     return guarded(args.run, args)
 
 
 def guarded(run: Callable[[argparse.Namespace], int], args: argparse.Namespace) -> int:
     """Run a verb; an error that was raised on purpose becomes its text and exit status."""
-    from wakebus.plugin.cli import notify
-
-    return notify.guarded("wakebus", run, args)
+    return output.guarded("wakebus", run, args)

@@ -15,28 +15,30 @@ from typing import Any, Final
 
 from wakebus.broker import __version__
 from wakebus.broker.client import Answer, Client, Receipt
-from wakebus.broker.errors import (
-    BadFrame,
-    BadMessage,
-    BadName,
-    BadToken,
-    NotRunning,
-    TimedOut,
-    TooBig,
-    Undecided,
-    UnknownTarget,
-    WakebusError,
-)
+from wakebus.broker.errors import BadToken, NotRunning, WakebusError
+from wakebus.broker.wire import MAX_BODY
 from wakebus.plugin.cli import who
+from wakebus.plugin.cli.output import FAILED, LATE, OK, Parser, Usage, guarded, tell, tell_json
 
 CONNECT_S: Final = 2.0  # a broker that is being restarted is back by then
-OK, FAILED, USAGE, UNKNOWN_TARGET, LATE, UNDECIDED = range(6)
+MAX_STDIN: Final = 16 * MAX_BODY  # JSON may be written widely; more than that is no message
 
+EXAMPLES: Final = """\
+examples:
+  notify-hermes --to lead-agent "build is green"
+  notify-hermes --to lead-agent --type task_done --channel "$WAKEBUS_CHANNEL" "done"
+  notify-hermes --to worker-alpha --type directive --wait-reply 600 "run the tests"
+  make 2>&1 | tail -50 | notify-hermes --to lead-agent --type task_error -
 
-class Usage(WakebusError):
-    """The command line or the body cannot be sent as it is."""
+A text that begins with "-" goes behind "--".
 
-    code = "usage"
+exit status:
+  0  accepted; with --wait: handled, whatever the outcome, which is printed
+  1  the bus is not running, or the message was refused or is dead
+  2  usage: the command line or the body cannot be sent as it is
+  3  nobody knows the target
+  4  accepted, but not handled or answered in time
+  5  unknown: no receipt came; send the same again with --id to settle it"""
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -44,62 +46,27 @@ def main(argv: list[str] | None = None) -> int:
     return guarded("notify-hermes", run, parser().parse_args(argv))
 
 
-def guarded(name: str, run: Any, args: argparse.Namespace) -> int:
-    """Run a sending command; turn errors into one line on stderr and the exit status."""
-    try:
-        return int(run(args))
-    except WakebusError as exc:
-        as_json = getattr(args, "json", False)
-        if as_json:
-            print(json.dumps({"error": exc.to_wire()}))
-        print(f"{name}: {hint(exc)}", file=sys.stderr)
-        return status_of(exc)
-    except KeyboardInterrupt:
-        return 130
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # else the interpreter complains at exit
-        return FAILED
-
-
-def status_of(error: WakebusError) -> int:
-    """Return the exit status that tells a script what to do."""
-    if isinstance(error, Usage | BadMessage | BadName | TooBig | BadFrame):
-        return USAGE
-    kinds = ((UnknownTarget, UNKNOWN_TARGET), (TimedOut, LATE), (Undecided, UNDECIDED))
-    return next((status for kind, status in kinds if isinstance(error, kind)), FAILED)
-
-
-def hint(error: WakebusError) -> str:
-    """Return the error with the next step."""
-    if isinstance(error, NotRunning):
-        return f"{error.text}\nStart the bus: hermes-busd start"
-    if isinstance(error, UnknownTarget):
-        return f"{error.text}\nKnown names: wakebus endpoints. To keep it for later: --queue"
-    if isinstance(error, Undecided):
-        return f"{error.text}\nSend it again to settle it, it is not doubled: --id {error.id}"
-    if isinstance(error, TimedOut):
-        return (
-            f"{error.text}\nIt is not lost; follow it: wakebus trace {error.data.get('id', 'ID')}"
-        )
-    return error.text
-
-
-def parser() -> argparse.ArgumentParser:
+def parser() -> Parser:
     """Return the parser of `notify-hermes`."""
-    found = argparse.ArgumentParser(
+    found = Parser(
         prog="notify-hermes",
-        description="Send a message to an endpoint of the bus; prints what became of it.",
-        epilog="exit status: 0 accepted (or handled, whatever the outcome); 1 bus not running, "
-        "refused or dead; 2 usage; 3 unknown target; 4 not handled or answered in time; "
-        "5 unknown (resend with --id)",
+        description="Send a message to an endpoint of the bus; print what became of it.",
+        epilog=EXAMPLES,
     )
     found.add_argument("--to", required=True, metavar="E", help="target endpoint")
     add_message(found)
-    found.add_argument("--body", metavar="JSON", help="body as a JSON object; - reads stdin")
+    found.add_argument(
+        "--body",
+        metavar="JSON",
+        help="the whole body as a JSON object, instead of TEXT; - reads stdin; "
+        "--type and --channel beat its fields",
+    )
     found.add_argument("--version", action="version", version=f"wakebus {__version__}")
     waits = found.add_mutually_exclusive_group()
     waits.add_argument("--wait", type=seconds, metavar="S", help="wait until it is handled")
-    waits.add_argument("--wait-reply", type=seconds, metavar="S", help="wait for the answer")
+    waits.add_argument(
+        "--wait-reply", type=seconds, metavar="S", help="wait for the answer and print it"
+    )
     return found
 
 
@@ -107,15 +74,26 @@ def add_message(to: argparse.ArgumentParser) -> None:
     """Add what every sending command takes."""
     to.add_argument("text", nargs="?", metavar="TEXT", help="the text; - reads stdin")
     to.add_argument("--type", metavar="T", help="directive, ack, progress, task_done, …")
-    to.add_argument("--channel", metavar="C", help="where the answer goes: platform:chat_id")
-    to.add_argument("--from", dest="sender", metavar="N", help="sender (default: found)")
-    to.add_argument("--session", metavar="K", help="session at the receiver")
+    to.add_argument(
+        "--channel", metavar="C", help="where the answer goes: platform:chat_id; empty: nowhere"
+    )
+    to.add_argument(
+        "--from",
+        dest="sender",
+        metavar="N",
+        help="sender; default: the turn's endpoint, HERMES_BUS_ENDPOINT, tmux session, cli",
+    )
+    to.add_argument("--session", metavar="K", help="session at the receiver; empty: the channel's")
     to.add_argument("--queue", action="store_true", help="keep it even if nobody knows the target")
     to.add_argument("--id", metavar="I", help="message id: resend what was undecided")
     to.add_argument("--key", metavar="K", help="send once per key in 24 h")
-    to.add_argument("--socket", metavar="P", help="the broker's socket")
-    to.add_argument("--config", metavar="F", help="another bus-rules.yaml")
-    to.add_argument("--json", action="store_true", help="print the receipt as JSON")
+    to.add_argument(
+        "--socket", metavar="P", help="the broker's socket; default: from $HERMES_BUS_ROOT"
+    )
+    to.add_argument(
+        "--config", metavar="F", help="another bus-rules.yaml (role_map, default_sender)"
+    )
+    to.add_argument("--json", action="store_true", help="print one JSON object, errors too")
 
 
 def seconds(text: str) -> float:
@@ -152,59 +130,114 @@ def ask(args: argparse.Namespace, body: Mapping[str, Any], wait: float) -> Answe
 
 def connect(socket: str | None) -> Client:
     """Return a client that is connected, or raise NotRunning."""
-    client = Client(socket)
+    client = _client(socket)
     if not client.connected(CONNECT_S):
         where = client.address
         client.close()
-        raise NotRunning(f"no broker answers at {where}; nothing was sent")
+        raise NotRunning(f"no broker answers at {where}; nothing was sent", step=_step(socket))
     return client
+
+
+def _client(socket: str | None) -> Client:
+    if socket is not None and (not socket or not socket.isprintable()):
+        raise Usage(f"--socket {socket!r} is no path of a socket; without it the broker is found")
+    try:
+        return Client(socket)
+    except NotRunning as exc:
+        raise NotRunning(exc.text, step=_step(socket)) from exc
+
+
+def _step(socket: str | None) -> str:
+    """Return what to do about a broker that does not answer."""
+    if socket is not None:
+        return "Is --socket right? Without it the broker is found by itself."
+    from wakebus.broker.daemon import lock_holder
+    from wakebus.broker.paths import bus_dir
+
+    if pid := lock_holder(bus_dir()):
+        return (
+            f"Process {pid} is the broker and does not answer; is it stopped or overloaded?\n"
+            f"Wake it: kill -CONT {pid}. Or replace it: kill -9 {pid}; hermes-busd start"
+        )
+    return "Start the bus: hermes-busd start"
 
 
 def send(
     client: Client, args: argparse.Namespace, body: Mapping[str, Any], *, asks: bool = False
 ) -> Receipt:
     """Send `body` under the name that `args` and the environment give."""
-    name, token = who.sender(args.sender, os.environ, args.config)
-    fields = {"session": args.session, "key": args.key, "id": args.id}
+    try:
+        name, token, note = who.sender(args.sender, os.environ, args.config)
+    except WakebusError as exc:
+        raise Usage(exc.text) from exc
+    if note:
+        tell(f"note: sent as {name}; {note}", error=True)
+    fields = {"session": args.session or None, "key": args.key, "id": args.id}
     fields |= {"queue": args.queue, "asks": asks}
     if token is not None:
         try:
             return client.send(args.to, body, sender=name, token=token, **fields)
         except BadToken:
             # A job that outlives its turn still has something to say, only unproven.
-            print("note: this turn is over; sent without its proof", file=sys.stderr)
+            tell(f"note: this turn is over; sent as {name}, without its proof", error=True)
     return client.send(args.to, body, sender=name, **fields)
 
 
 def body_of(args: argparse.Namespace) -> dict[str, Any]:
     """Return the body: `--body` or the text, with flags over fields. Raises Usage."""
-    raw = getattr(args, "body", None)
-    if (raw is None) == (args.text is None):
-        raise Usage("give either a text or --body JSON" + (", not both" if raw else ""))
-    fields: dict[str, Any] = {}
-    if raw is not None:
-        fields = _json_object(_stdin() if raw == "-" else raw)
-    else:
-        fields["text"] = _stdin() if args.text == "-" else args.text
-        if not fields["text"]:
-            raise Usage("the text is empty")
-    flags = {"type": args.type, "channel": args.channel}
+    raw, text = getattr(args, "body", None), args.text
+    if raw is not None and text is not None:
+        raise Usage("give either a text or --body JSON, not both")
+    if raw is None and text is None:
+        raise Usage("give a text, or - to read it from standard input")
+    fields = _json_object(raw) if raw is not None else {"text": _text(text)}
+    # An empty channel is what "$WAKEBUS_CHANNEL" gives in a turn without one.
+    flags = {"type": args.type, "channel": args.channel or None}
     return fields | {name: value for name, value in flags.items() if value is not None}
 
 
-def _json_object(text: str) -> dict[str, Any]:
+def _text(given: str) -> str:
+    text = _stdin() if given == "-" else given
+    if not text.strip():
+        raise Usage("the text is empty")
+    return text
+
+
+def _json_object(given: str) -> dict[str, Any]:
+    where, text = ("standard input", _stdin()) if given == "-" else ("--body", given)
     try:
-        value = json.loads(text)
+        value = json.loads(text, parse_constant=_no_constant)
     except (ValueError, RecursionError) as exc:
-        raise Usage(f"--body is not JSON: {exc}") from exc
+        raise Usage(f"{where} is not JSON: {exc}") from exc
     if not isinstance(value, dict):
-        raise Usage(f"--body is a JSON {type(value).__name__}, not an object {{…}}")
+        raise Usage(f"{where} is JSON, but not an object {{…}}: {_KINDS[type(value)]}")
+    if not value:
+        raise Usage(f'{where} is an empty object; write at least {{"text": "…"}}')
     return value
 
 
+_KINDS: Final[dict[type, str]] = {
+    list: "a list",
+    str: "a string",
+    int: "a number",
+    float: "a number",
+    bool: "true or false",
+    type(None): "null",
+}
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON number")
+
+
 def _stdin() -> str:
+    if sys.stdin is None:
+        raise Usage("standard input is closed, there is nothing to read")
+    data = sys.stdin.buffer.read(MAX_STDIN + 1)
+    if len(data) > MAX_STDIN:
+        raise Usage(f"standard input goes on after {MAX_STDIN >> 20} MiB; a body has at most 1 MiB")
     try:
-        return sys.stdin.buffer.read().decode().removesuffix("\n")
+        return data.decode().removesuffix("\n")
     except UnicodeDecodeError as exc:
         raise Usage(f"standard input is not UTF-8 (byte {exc.start})") from exc
 
@@ -212,12 +245,13 @@ def _stdin() -> str:
 def show(receipt: Receipt, as_json: bool) -> int:
     """Print the receipt; return the exit status."""
     if as_json:
-        print(json.dumps({k: v for k, v in receipt._asdict().items() if v not in (None, "")}))
-    elif receipt.state == "dead":
-        print(safe(f"dead {receipt.id}: {receipt.reason}"), file=sys.stderr)
-    else:
-        print(safe(sentence(receipt)))
-    return FAILED if receipt.state == "dead" else OK
+        tell_json({k: v for k, v in receipt._asdict().items() if v not in (None, "")})
+    if receipt.state == "dead":
+        tell(f"dead {receipt.id}: {receipt.reason}", error=True)
+        return FAILED
+    if not as_json:
+        tell(sentence(receipt))
+    return OK
 
 
 def sentence(receipt: Receipt) -> str:
@@ -228,28 +262,25 @@ def sentence(receipt: Receipt) -> str:
         return f"handled {receipt.id}{again}{outcome}"
     if receipt.state == "delivered":
         return f"delivered {receipt.id} to {receipt.to}{again}"
+    away = "" if receipt.live else f"; {receipt.to} is away and gets it when it comes"
     ahead = f", {receipt.ahead} ahead of it" if receipt.ahead else ""
-    where = "" if receipt.live else " is away; it is kept until it comes"
-    return f"queued {receipt.id} for {receipt.to}{where}{ahead}{again}"
+    return f"queued {receipt.id} for {receipt.to}{ahead}{away}{again}"
 
 
 def show_answer(answer: Answer, as_json: bool) -> int:
     """Print the answer; return the exit status."""
     receipt, message = answer
-    if message is None:
-        if receipt.state == "dead":
-            return show(receipt, as_json)
+    if message is not None:
         if as_json:
-            print(json.dumps({"id": receipt.id, "state": receipt.state, "answer": None}))
-        why = json.dumps(receipt.outcome, ensure_ascii=False)
-        print(safe(f"handled {receipt.id}, but there is no answer: {why}"), file=sys.stderr)
-        return LATE
-    print(json.dumps(message.to_wire()) if as_json else safe(message.text))
-    return OK
-
-
-def safe(text: str) -> str:
-    """Return a peer's text without what could steer this terminal."""
-    from wakebus.plugin.rules.clean import clean
-
-    return clean(text)
+            tell_json(message.to_wire())
+        else:
+            tell(message.text)
+        return OK
+    if receipt.state == "dead":
+        return show(receipt, as_json)
+    if as_json:
+        facts = {"id": receipt.id, "state": receipt.state, "outcome": receipt.outcome}
+        tell_json({**facts, "answer": None})
+    why = json.dumps(receipt.outcome, ensure_ascii=False)
+    tell(f"handled {receipt.id}, but there is no answer: {why}", error=True)
+    return LATE

@@ -2,11 +2,11 @@
 
 import argparse
 import json
-import sys
 from typing import Any
 
 from wakebus.plugin.cli import notify
-from wakebus.plugin.receive.story import tell
+from wakebus.plugin.cli.output import colored, safe, tell
+from wakebus.plugin.receive.story import tell as story
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -18,7 +18,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "to: accepted, queued, held, started, rule, actions, turn, answer, channel result.",
     )
     parser.add_argument("id", metavar="ID", help="a message id, as a receipt prints it")
-    parser.add_argument("--json", action="store_true", help="for scripts")
+    parser.add_argument("--json", action="store_true", help="for scripts, errors too")
     parser.set_defaults(run=run)
 
 
@@ -27,13 +27,12 @@ def run(args: argparse.Namespace) -> int:
     with notify.connect(None) as client:
         found: list[dict[str, Any]] = list(client.trace(args.id))
     if args.json:
-        print(json.dumps({"id": args.id, "messages": found}, indent=2))
+        tell(json.dumps({"id": args.id, "messages": found}, indent=2))
         return 0
-    color = sys.stdout.isatty()
-    print(notify.safe("\n".join(tell(found, args.id))) if not color else _colored(found, args.id))
+    lines = safe("\n".join(story(found, args.id))).splitlines()
+    print("\n".join(_bold(line) if colored() and "→" in line else line for line in lines))
     return 0
 
 
-def _colored(found: list[dict[str, Any]], id: str) -> str:
-    lines = notify.safe("\n".join(tell(found, id))).splitlines()
-    return "\n".join(f"\033[1m{line}\033[0m" if "→" in line else line for line in lines)
+def _bold(line: str) -> str:
+    return f"\033[1m{line}\033[0m"

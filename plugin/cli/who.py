@@ -1,50 +1,61 @@
 """
 Who sends: `--from`, a turn's token, `HERMES_BUS_ENDPOINT`, the tmux session, `cli` (design 6).
 
-Rule 1: YAML and tmux cost more than the rest of a send; they are asked only when nothing before
-them answers. Rule 2: a name that was found is made to fit; a name that was given is checked.
+Rule 1: YAML and tmux cost more than the rest of a send; they are asked, and imported, only when
+nothing before them answers. Rule 2: a name that was found is made to fit; a name that was given is
+checked. Rule 3: a default rules file that is wrong is the receiver's trouble: a sender says so and
+goes on.
 """
 
-import os
 import re
-import subprocess
 from collections.abc import Mapping
-from pathlib import Path
 from typing import NamedTuple
 
-from wakebus.broker.paths import hermes_home
+from wakebus.broker.errors import WakebusError
+from wakebus.broker.message import check_name
+
+FALLBACK = "cli"
 
 
 class Sender(NamedTuple):
-    """The name to send under, and the token that proves it."""
+    """The name to send under, the token that proves it, and what the user should know."""
 
     name: str
     token: str | None = None
+    note: str = ""
 
 
 def sender(given: str | None, environ: Mapping[str, str], config: str | None = None) -> Sender:
-    """Return who sends. `config`: another bus-rules.yaml. May raise RulesError for that file."""
+    """
+    Return who sends. `config`: another bus-rules.yaml.
+
+    Raises BadName for a name that was given, and RulesError for `config`.
+    """
     token, endpoint = environ.get("WAKEBUS_TOKEN"), environ.get("WAKEBUS_ENDPOINT")
     if given:
         # Inside a turn the agent often names itself, as seed users do; that is no other sender.
-        return Sender(given, token if token and given == endpoint else None)
-    if token and endpoint:
-        return Sender(endpoint, token)
+        own = token if token and given == endpoint else None
+        return Sender(check_name(given, "--from"), own)
+    if token:
+        return Sender(endpoint or FALLBACK, token)
     if name := environ.get("HERMES_BUS_ENDPOINT"):
-        return Sender(name)
+        return Sender(check_name(name, "HERMES_BUS_ENDPOINT"))
     session = tmux_session(environ)
-    return Sender(_by_rules(session, config) or (fitting(session) if session else "cli"))
+    name, note = _by_rules(session, config)
+    return Sender(name or (fitting(session) if session else FALLBACK), None, note)
 
 
 def fitting(name: str) -> str:
     """Return `name` as an endpoint name: what is not allowed becomes `-`."""
-    return re.sub(r"[^A-Za-z0-9_-]", "-", name)[:64] or "cli"
+    return re.sub(r"[^A-Za-z0-9_-]", "-", name)[:64] or FALLBACK
 
 
 def tmux_session(environ: Mapping[str, str]) -> str | None:
     """Return the name of the tmux session that this process runs in."""
     if not environ.get("TMUX"):
         return None
+    import subprocess
+
     command = ["tmux", "display-message", "-p"]
     command += ["-t", pane] if (pane := environ.get("TMUX_PANE")) else []
     try:
@@ -54,13 +65,23 @@ def tmux_session(environ: Mapping[str, str]) -> str | None:
     return found.stdout.decode(errors="replace").strip() or None
 
 
-def _by_rules(session: str | None, config: str | None) -> str | None:
+def _by_rules(session: str | None, config: str | None) -> tuple[str | None, str]:
+    """Return the name that the rules give, and a note about rules that could not be read."""
+    from pathlib import Path
+
+    from wakebus.broker.paths import hermes_home
+
     path = Path(config) if config else hermes_home() / "bus-rules.yaml"
-    if config is None and (not path.exists() or not os.access(path, os.R_OK)):
-        return None
+    if config is None and not path.exists():
+        return None, ""
     from wakebus.plugin.rules.load import load
 
-    rules = load(path)
+    try:
+        rules = load(path)
+    except WakebusError as exc:
+        if config is not None:
+            raise
+        return None, f"role_map and default_sender are not used: {exc.text}"
     if session and (role := rules.role_map.get(session)):
-        return fitting(role.name)
-    return None if session else rules.default_sender
+        return fitting(role.name), ""
+    return None if session else rules.default_sender, ""

@@ -7,6 +7,7 @@ the agent keeps its own environment (it needs its keys); it learns the message's
 """
 
 import os
+import re
 import secrets
 import time
 from collections.abc import Mapping
@@ -18,6 +19,9 @@ from wakebus.plugin.rules.clean import clean
 
 TURN_S: Final = 1800.0
 MAX_ANSWER: Final = 512 << 10  # bytes; half of what a message's body may hold
+# `hermes chat -q` takes its query as an argument and does not read standard input
+# (hermes-agent 0.19.0, run). The shell moves it there as one word, whatever it holds.
+_QUERY_ARGUMENT: Final = re.compile(r"\bhermes\b[^|;&]*\s(-q|--query)\s*$")
 _TAIL: Final = 1500  # characters of output kept in an outcome (16 KiB in all)
 
 
@@ -48,7 +52,7 @@ def run(
     started = time.time()
     try:
         done = process.run(
-            ["/bin/sh", "-c", command],
+            ["/bin/sh", "-c", shell_line(command)],
             env=_environment(environ, message, endpoint, token),
             timeout=timeout,
             stdin=prompt.encode(errors="replace"),
@@ -58,6 +62,11 @@ def run(
     except (process.CannotStart, OSError) as exc:
         return Turn("", {"error": str(exc), "started": started, "ended": time.time()})
     return _judged(done, started, timeout)
+
+
+def shell_line(command: str) -> str:
+    """Return what the shell is given: the command, made to take its prompt where it needs that."""
+    return f'{command} "$(cat)"' if _QUERY_ARGUMENT.search(command) else command
 
 
 def _judged(done: process.Finished, started: float, timeout: float) -> Turn:

@@ -1,0 +1,190 @@
+"""
+What a holder says of its deliveries: `got`, `started`, `handled`, `refused`, `later`
+(PROTOCOL.md section 6).
+
+Rule 1: an answer leaves only after the commit that holds what was said. Rule 2: saying it twice
+is harmless: the client resends what was not answered. Rule 3: a delivery belongs to one holder and
+epoch; what another one says of it is `fenced`.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from wakebus.broker import wire
+from wakebus.broker.delivering import end, pump
+from wakebus.broker.errors import BadFrame, BadMessage, Fenced, NotRegistered, TooBig
+from wakebus.broker.hub import Endpoint, Hub, Request, Turn, digest
+from wakebus.broker.mailbox import Entry
+from wakebus.broker.message import MAX_HOPS, MAX_PATH, check_name
+from wakebus.broker.state import ENDS, NEXT, Event, State
+from wakebus.broker.waiting import tell_waiters
+
+MAX_OUTCOME: Final = 16 << 10
+MAX_LATER_S: Final = 86400.0
+MAX_REASON: Final = 1_000  # characters; more belongs into the outcome
+
+
+def _entry(hub: Hub, request: Request) -> tuple[Endpoint, Entry | None, str]:
+    """Return what a delivery verb speaks of; the entry is None once its end is stored."""
+    name, id = request.payload.get("to"), request.payload.get("id")
+    epoch = request.payload.get("epoch")
+    if not isinstance(name, str) or not isinstance(id, str) or type(epoch) is not int:
+        raise BadMessage("a delivery is named by `to`, `id` and `epoch`")
+    endpoint = hub.endpoints.get(name)
+    holder = endpoint.holder if endpoint else None
+    if endpoint is None or holder is None or epoch > endpoint.epoch:
+        raise NotRegistered(f"nobody is registered as {name}", to=name)
+    if epoch < endpoint.epoch:
+        raise Fenced(f"{name} is held by process {holder.process.pid} now", to=name)
+    if holder.conn != request.conn:
+        raise NotRegistered(f"this connection is not registered as {name}", to=name)
+    return endpoint, endpoint.mailbox.entries.get(id), id
+
+
+def got(hub: Hub, request: Request) -> None:
+    """Verb `got`: the receiver's client holds it. `more`: it takes the lane's next one too."""
+    endpoint, entry, id = _entry(hub, request)
+    if entry is None or entry.state in ENDS:
+        hub.reply(request, {"id": id})
+        return
+    if not hold(hub, endpoint, entry, lambda: hub.reply(request, {"id": id})):
+        hub.reply(request, {"id": id})
+    if request.payload.get("more") is True:
+        endpoint.mailbox.allow_more(id)
+        pump(hub, endpoint)
+
+
+def hold(hub: Hub, endpoint: Endpoint, entry: Entry, done: Callable[[], None]) -> bool:
+    """The holder has it: store that, then `done`; return False where nothing changes."""
+    endpoint.mailbox.adopt(entry.id)  # said of a message that was on its way back, too
+    state = NEXT.get((entry.state, Event.GOT))
+    if state is None:
+        return False
+    entry.state = state
+    line = hub.line("held", by=endpoint.name, pid=_pid(endpoint), attempt=entry.deaths + 1)
+    _record(hub, entry, line, done)
+    return True
+
+
+def started(hub: Hub, request: Request) -> None:
+    """Verb `started`: work begins. With `token`, sends that show it are proven to be from here."""
+    endpoint, entry, id = _entry(hub, request)
+    turn = _turn(endpoint, id, request.payload)
+    if entry is None or entry.state in ENDS:
+        hub.reply(request, {"id": id})
+        return
+    endpoint.mailbox.adopt(id)
+    if turn is not None:
+        hub.end_turn(entry)
+        entry.token = digest(request.payload["token"])
+        hub.turns[entry.token] = turn
+    entry.state = NEXT.get((entry.state, Event.STARTED), entry.state)
+    line = hub.line("started", by=endpoint.name, pid=_pid(endpoint))
+    _record(hub, entry, line, lambda: hub.reply(request, {"id": id}), token=entry.token)
+
+
+def _turn(endpoint: Endpoint, id: str, payload: Mapping[str, Any]) -> Turn | None:
+    token, hops, path = payload.get("token"), payload.get("hops", 0), payload.get("path", [])
+    if token is not None and not (isinstance(token, str) and 16 <= len(token) <= 128):
+        raise BadMessage("token: 16 to 128 characters")
+    if type(hops) is not int or not 0 <= hops <= MAX_HOPS:
+        raise BadMessage(f"started: `hops` is a whole number from 0 to {MAX_HOPS}")
+    if not isinstance(path, list) or len(path) > MAX_PATH:
+        raise BadMessage(f"started: `path` is a list of up to {MAX_PATH} endpoint names")
+    names = tuple(check_name(name, "path") for name in path)
+    return None if token is None else Turn(endpoint.name, id, hops, names)
+
+
+def _record(hub: Hub, entry: Entry, line: str, answer: Callable[[], None], **columns: Any) -> None:
+    """Store an entry's state, then answer and tell who waits for it."""
+    state = entry.state
+
+    def done() -> None:
+        answer()
+        tell_waiters(hub, entry.id)
+
+    hub.store_surely(lambda store: store.mark(entry.id, line, state=state, **columns), done)
+
+
+def handled(hub: Hub, request: Request) -> None:
+    """Verb `handled`: the work is done, `outcome` says how."""
+    endpoint, entry, id = _entry(hub, request)
+    outcome = _outcome(request.payload)
+    line = hub.line("handled", by=endpoint.name, pid=_pid(endpoint))
+    _finish(hub, request, endpoint, entry, id, State.HANDLED, line, outcome, None)
+
+
+def refused(hub: Hub, request: Request) -> None:
+    """Verb `refused`: the receiver will never take it; it becomes a dead letter."""
+    endpoint, entry, id = _entry(hub, request)
+    outcome = _outcome(request.payload)
+    reason = request.payload.get("reason") or "refused by its receiver"
+    if not isinstance(reason, str):
+        raise BadMessage("refused: `reason` is a text")
+    reason = reason[:MAX_REASON]
+    line = hub.line("refused", by=endpoint.name, pid=_pid(endpoint), reason=reason)
+    _finish(hub, request, endpoint, entry, id, State.REFUSED, line, outcome, reason)
+
+
+def _outcome(payload: Mapping[str, Any]) -> str | None:
+    outcome = payload.get("outcome")
+    if outcome is None:
+        return None
+    if not isinstance(outcome, dict):
+        raise BadMessage("outcome: an object")
+    try:
+        encoded = wire.dumps(outcome)
+    except BadFrame as exc:
+        raise BadMessage(f"outcome: {exc.text}") from exc
+    if len(encoded) > MAX_OUTCOME:
+        raise TooBig(f"outcome is {len(encoded)} bytes as JSON; the limit is {MAX_OUTCOME}")
+    if wire.too_deep(outcome, encoded):
+        raise BadMessage(f"outcome: nested deeper than {wire.MAX_DEPTH} levels")
+    return encoded.decode()
+
+
+def _finish(
+    hub: Hub,
+    request: Request,
+    endpoint: Endpoint,
+    entry: Entry | None,
+    id: str,
+    state: State,
+    line: str,
+    outcome: str | None,
+    reason: str | None,
+) -> None:
+    if entry is None:  # a resent ack of what is stored already
+        hub.reply(request, {"id": id})
+        return
+    # In memory at once: if the holder goes while the disk is slow, this does not come again.
+    endpoint.mailbox.adopt(id)
+    entry.state = NEXT.get((entry.state, Event(state.value)), entry.state)
+    columns = {"state": state, "outcome": outcome, "reason": reason, "token": None}
+    end(hub, endpoint, entry, line, lambda: hub.reply(request, {"id": id}), **columns)
+
+
+def later(hub: Hub, request: Request) -> None:
+    """Verb `later`: not now; comes again after `after_s`, only its lane waits. No attempt."""
+    endpoint, entry, id = _entry(hub, request)
+    after = request.payload.get("after_s")
+    if (
+        isinstance(after, bool)
+        or not isinstance(after, int | float)
+        or not 0 <= after <= MAX_LATER_S
+    ):
+        raise BadMessage(f"later: `after_s` is a number of seconds from 0 to {MAX_LATER_S:g}")
+    if entry is None or not entry.out or entry.state in ENDS:
+        hub.reply(request, {"id": id})
+        return
+    hub.end_turn(entry)
+    entry.state = NEXT[entry.state, Event.LATER]
+    endpoint.mailbox.give_back(id, hub.clock.mono() + max(after, 0.001))
+    line = hub.line("later", by=endpoint.name, pid=_pid(endpoint), after_s=after)
+    _record(hub, entry, line, lambda: hub.reply(request, {"id": id}), token=None)
+    hub.later(max(after, 0.001), lambda: pump(hub, endpoint))
+    pump(hub, endpoint)  # its place in the window is free for another lane
+
+
+def _pid(endpoint: Endpoint) -> int:
+    return endpoint.holder.process.pid if endpoint.holder else 0

@@ -1,0 +1,56 @@
+"""
+What a handler is given: the message, and what the broker knows of its delivery.
+
+Rule 1: knows no connection; `say` is given.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from wakebus.broker import message as messages
+from wakebus.broker.message import Message
+
+# (delivery, verb, fields, wait): tells the broker; `wait`: returns once it is stored, or raises.
+Say = Callable[["Delivery", str, dict[str, Any], bool], None]
+
+
+class Delivery:
+    """
+    A message in a handler's hands.
+
+    `attempt` counts from 1, one more for each holder that died with it; `redelivered`: another
+    holder had it before; `started_before`: and had begun to work on it. `asks`: the sender waits
+    for an answer; `sender_known`: the sender is an endpoint; `claimed`: the sender is not proven.
+    """
+
+    def __init__(self, payload: dict[str, Any], name: str, say: Say) -> None:
+        self.message: Message = messages.from_wire(payload["message"])
+        self.name = name
+        self.epoch = int(payload["epoch"])
+        self.attempt = int(payload.get("attempt", 1))
+        self.redelivered = payload.get("redelivered") is True
+        self.started_before = payload.get("started") is True
+        self.asks = payload.get("asks") is True
+        self.sender_known = payload.get("sender_known") is True
+        self.claimed = payload.get("claimed") is True
+        self.takes_more = False
+        self.lost = False  # `started` found that it is no longer ours
+        self._say = say
+
+    def started(self, token: str | None = None) -> None:
+        """
+        Say that work begins; returns once that is stored, so a later redelivery is labelled.
+
+        `token` (16 to 128 characters): sends that show it come provably from this turn. Raises
+        Fenced, NotRegistered or NotRunning when the delivery is no longer ours: the work must
+        not begin, and what the handler returns is not looked at.
+        """
+        fields: dict[str, Any] = {"hops": self.message.hops, "path": list(self.message.path)}
+        if token is not None:
+            fields["token"] = token
+        self._say(self, "started", fields, True)
+
+    def take_more(self) -> None:
+        """Take the lane's next message too while this one is in hand (for coalescing)."""
+        self.takes_more = True
+        self._say(self, "got", {"more": True}, False)

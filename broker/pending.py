@@ -1,0 +1,52 @@
+"""
+A request on its way, as its caller and the IO thread share it.
+"""
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from wakebus.broker.errors import WakebusError, from_wire
+
+
+class Pending:
+    """
+    A request on its way. `fleeting`: not written again after a reconnect.
+
+    `notify` is called once, in the IO thread: with an answer, an error, or, when the client has
+    closed, neither. `written`: the socket has taken it at least once.
+    """
+
+    __slots__ = ("_done", "answer", "error", "fleeting", "frame", "notify", "sequence", "written")
+
+    def __init__(
+        self,
+        sequence: int,
+        frame: bytes,
+        notify: "Callable[[Pending], None] | None" = None,
+        fleeting: bool = False,
+    ) -> None:
+        self.sequence, self.frame = sequence, frame
+        self.notify, self.fleeting = notify, fleeting
+        self.written = False
+        self.answer: dict[str, Any] | None = None
+        self.error: WakebusError | None = None
+        self._done = threading.Event()
+
+    def wait(self, timeout: float | None) -> bool:
+        """Return whether the answer came within `timeout` seconds."""
+        return self._done.wait(timeout)
+
+    def settle(self, verb: str, payload: dict[str, Any]) -> None:
+        """Take the answer (IO thread)."""
+        if verb == "ok":
+            self.answer = payload
+        else:
+            self.error = from_wire(payload)
+        self.finish()
+
+    def finish(self) -> None:
+        """Wake who waits; without an answer the transport has closed."""
+        self._done.set()
+        if self.notify is not None:
+            self.notify(self)

@@ -1,0 +1,101 @@
+"""
+The store thread: runs functions on the store in batches (PROTOCOL.md section 8).
+
+Rule 1: only this thread touches the store's connection; others hand it small functions. Rule 2:
+what has queued is run together and committed once; `done` is called with a result only after that
+commit. Rule 3: if this thread fails in a way nobody planned, the daemon ends at once: a mute broker
+is worse than none.
+"""
+
+import logging
+import os
+import threading
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
+
+from wakebus.broker.store import Done, Store, Work
+
+log = logging.getLogger("wakebus.store")
+
+BATCH: Final = 2_000  # rows in one commit: keeps a receipt below ~50 ms behind a burst
+BATCH_BYTES: Final = 4 << 20
+QUEUE: Final = 20_000  # waiting functions; beyond it senders are told `busy`
+CHECKPOINT_BYTES: Final = 16 << 20
+
+
+class StoreThread:
+    """Runs functions on the store in batches, and hands the results back through `wake`."""
+
+    def __init__(self, store: Store, wake: Callable[[], None]) -> None:
+        self._store, self._wake = store, wake
+        self._queue: deque[tuple[Work, Done | None, int]] = deque()
+        self._results: deque[tuple[Done, Any]] = deque()
+        self._ready = threading.Condition()
+        self._busy = 0
+        self._stopping = False
+        self._thread = threading.Thread(target=self._run, name="store")
+        self._thread.start()
+
+    def submit(self, work: Work, done: Done | None = None, size: int = 0) -> None:
+        """Queue `work`; `done(result)` is called by `collect` after the commit that holds it."""
+        with self._ready:
+            self._queue.append((work, done, size))
+            self._ready.notify()
+
+    def full(self) -> bool:
+        """Whether new messages should be refused for now."""
+        return len(self._queue) >= QUEUE
+
+    def idle(self) -> bool:
+        """Whether nothing is queued, running or waiting to be collected."""
+        with self._ready:
+            return not self._queue and not self._busy and not self._results
+
+    def collect(self, call: Callable[[Callable[[], None]], None]) -> None:
+        """`call` the `done` functions of what has been committed (router thread)."""
+        while self._results:
+            done, result = self._results.popleft()
+            call(partial(done, result))
+
+    def stop(self) -> None:
+        """Finish what is queued, close the file, end the thread."""
+        with self._ready:
+            self._stopping = True
+            self._ready.notify()
+        self._thread.join()
+        self._store.close()
+
+    def _run(self) -> None:
+        try:
+            while batch := self._next_batch():
+                results = self._store.transaction([work for work, _, _ in batch])
+                with self._ready:
+                    for (_, done, _), result in zip(batch, results, strict=True):
+                        if done is not None:
+                            self._results.append((done, result))
+                    self._busy = 0
+                self._wake()
+                if not self._queue or self._store.wal_bytes() > CHECKPOINT_BYTES:
+                    self._housekeeping()
+        except BaseException:
+            log.critical("the store thread failed; the broker ends", exc_info=True)
+            logging.shutdown()
+            os._exit(70)
+
+    def _housekeeping(self) -> None:
+        if self._store.wal_bytes() > CHECKPOINT_BYTES // 16:
+            self._store.checkpoint()
+
+    def _next_batch(self) -> list[tuple[Work, Done | None, int]]:
+        with self._ready:
+            while not self._queue and not self._stopping:
+                self._ready.wait()
+            batch: list[tuple[Work, Done | None, int]] = []
+            size = 0
+            while self._queue and len(batch) < BATCH and size < BATCH_BYTES:
+                batch.append(self._queue.popleft())
+                size += batch[-1][2]
+            self._busy = len(batch)
+            return batch

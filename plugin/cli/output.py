@@ -1,0 +1,162 @@
+"""
+How a command speaks and ends: text for people, one JSON object for scripts, an exit status.
+
+Rule 1: what a peer wrote reaches the terminal without what could steer it. Rule 2: whether the
+reader of the output is still there changes no exit status: the message's fate decides that.
+Rule 3: with `--json` there is exactly one JSON object on standard output, also for an error.
+Rule 4: every error says the next step. Rule 5: notify-hermes imports this; nothing of weight.
+"""
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NoReturn
+
+from wakebus.broker.errors import (
+    BadFrame,
+    BadMessage,
+    BadName,
+    Conflict,
+    NameTaken,
+    NotRunning,
+    TimedOut,
+    TooBig,
+    Undecided,
+    UnknownId,
+    UnknownTarget,
+    WakebusError,
+)
+
+OK, FAILED, USAGE, UNKNOWN_TARGET, LATE, UNDECIDED = range(6)
+INTERRUPTED: Final = 130
+LONGEST_LINE: Final = 100
+
+
+class Usage(WakebusError):
+    """The command line or the body cannot be sent as it is."""
+
+    code = "usage"
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that keeps rule 3 and whose help fits the terminal. No abbreviated options."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **{"formatter_class": _Help, "allow_abbrev": False, **kwargs})
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong with the command line and exit with 2."""
+        if "--json" in sys.argv:
+            tell_json({"error": Usage(message).to_wire()})
+        tell(f"{self.format_usage()}{self.prog}: {message}\nMore: {self.prog} --help", error=True)
+        raise SystemExit(USAGE)
+
+
+class _Help(argparse.HelpFormatter):
+    def __init__(self, prog: str) -> None:
+        # argparse makes one for every argument and would ask shutil, a tenth of a whole send.
+        super().__init__(prog, width=min(_columns(), LONGEST_LINE) - 2, max_help_position=26)
+        self._action_max_length = 14  # it does not count the indent of verbs
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        return text if "\n" in text else super()._fill_text(text, width, indent)
+
+
+def _columns() -> int:
+    try:
+        return int(os.environ.get("COLUMNS", "")) or 80
+    except ValueError:
+        pass
+    try:
+        return os.get_terminal_size(1).columns or 80
+    except OSError:
+        return 80
+
+
+def guarded(name: str, run: Callable[[argparse.Namespace], int], args: argparse.Namespace) -> int:
+    """Run a command; an error that was raised on purpose becomes its text and exit status."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # a terminal that cannot show a character shows "?"
+            stream.reconfigure(errors="replace")
+    try:
+        status = int(run(args))
+    except WakebusError as exc:
+        if getattr(args, "json", False):
+            tell_json({"error": exc.to_wire()})
+        tell(f"{name}: {hint(exc)}", error=True)
+        status = status_of(exc)
+    except KeyboardInterrupt:
+        status = INTERRUPTED
+    except BrokenPipeError:
+        status = FAILED
+    _flush()
+    return status
+
+
+def status_of(error: WakebusError) -> int:
+    """Return the exit status that tells a script what to do."""
+    if isinstance(error, Usage | BadMessage | BadName | TooBig | BadFrame):
+        return USAGE
+    if isinstance(error, TimedOut):  # without an id: a question to the broker, no message
+        return LATE if error.data.get("id") else FAILED
+    if isinstance(error, UnknownTarget):
+        return UNKNOWN_TARGET
+    return UNDECIDED if isinstance(error, Undecided) else FAILED
+
+
+def hint(error: WakebusError) -> str:
+    """Return the error with the next step."""
+    id = error.data.get("id")
+    steps: Mapping[type[WakebusError], str] = {
+        NotRunning: error.data.get("step") or "Start the bus: hermes-busd start",
+        UnknownTarget: "Known names: wakebus endpoints. To keep it until somebody listens: --queue",
+        Undecided: f"To settle it, send the same again with: --id {id} (it is not doubled)",
+        TimedOut: f"It is not lost; follow it: wakebus trace {id}" if id else "",
+        NameTaken: "To take it over: --takeover. Another name: wakebus listen NAME",
+        Conflict: "A new message needs no --id; to settle an old one, send what was sent then.",
+        UnknownId: "An id is what a receipt prints; messages are kept for 7 days after they ended.",
+    }
+    step = next((text for kind, text in steps.items() if isinstance(error, kind)), "")
+    return f"{error.text}\n{step}".rstrip()
+
+
+def tell(text: str, *, error: bool = False) -> None:
+    """Print `text`, made safe, whether or not anybody can read it."""
+    stream = sys.stderr if error else sys.stdout
+    if stream is None:  # closed by whoever started us
+        return
+    try:
+        print(safe(text), file=stream, flush=True)
+    except OSError:
+        _flush()
+
+
+def tell_json(value: Mapping[str, Any]) -> None:
+    """Print one JSON object, in ASCII, so that it needs no cleaning."""
+    tell(json.dumps(value))
+
+
+def _flush() -> None:
+    """Leave nothing in a buffer that the interpreter would complain about at its end."""
+    for descriptor, stream in ((1, sys.stdout), (2, sys.stderr)):
+        try:
+            if stream is not None:
+                stream.flush()
+        except (OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
+
+
+def safe(text: str) -> str:
+    """Return a peer's text without what could steer this terminal."""
+    if text.isascii() and text.replace("\n", "").isprintable():
+        return text
+    from wakebus.plugin.rules.clean import clean
+
+    return clean(text)
+
+
+def colored() -> bool:
+    """Return whether standard output is a terminal whose user has nothing against colour."""
+    return sys.stdout is not None and sys.stdout.isatty() and not os.environ.get("NO_COLOR")

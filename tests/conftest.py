@@ -1,0 +1,102 @@
+"""What all tests share: a clean environment, folders with short paths, brokers that end."""
+
+import os
+import secrets
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from fakes.broker import Broker
+from fakes.peer import Peer
+
+MakeBroker = Callable[..., Broker]
+MakePeer = Callable[..., Peer]
+
+
+@pytest.fixture(autouse=True)
+def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test sees the bus of the person who runs it."""
+    for name in list(os.environ):
+        if name.startswith(("WAKEBUS_", "HERMES_")):
+            monkeypatch.delenv(name)
+
+
+def _short_folder() -> Iterator[Path]:
+    # pytest's tmp_path is too long for a socket's path (107 bytes).
+    folder = Path(tempfile.mkdtemp(prefix="wb"))
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def bus_root(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty $HERMES_BUS_ROOT with a short path."""
+    for folder in _short_folder():
+        monkeypatch.setenv("HERMES_BUS_ROOT", str(folder))
+        yield folder
+
+
+@pytest.fixture
+def make_broker(bus_root: Path) -> Iterator[MakeBroker]:
+    """Return a maker of a broker of the test's own: `make_broker(stale_s=0.5)`."""
+    made: list[Broker] = []
+
+    def make(**settings: object) -> Broker:
+        made.append(Broker(bus_root, **settings))
+        return made[-1].start()
+
+    yield make
+    for broker in made:
+        if broker.process is not None:
+            broker.kill()
+
+
+@pytest.fixture
+def broker(make_broker: MakeBroker) -> Broker:
+    """A broker of the test's own, with calm timers."""
+    return make_broker()
+
+
+@pytest.fixture(scope="session")
+def shared_broker() -> Iterator[Broker]:
+    """One broker for all tests of a worker that leave it in peace."""
+    for folder in _short_folder():
+        found = Broker(folder).start()
+        assert found.word == "ready", found.word
+        yield found
+        found.kill()
+
+
+@pytest.fixture
+def peers() -> Iterator[MakePeer]:
+    """Return a maker of raw peers of a broker: `peers(broker)`."""
+    made: list[Peer] = []
+
+    def make(broker: Broker, instance: str | None = None) -> Peer:
+        made.append(Peer(broker.address, instance))
+        return made[-1]
+
+    yield make
+    for peer in made:
+        peer.close()
+
+
+@pytest.fixture
+def peer(shared_broker: Broker, peers: MakePeer) -> Peer:
+    """A raw peer of the shared broker."""
+    return peers(shared_broker)
+
+
+@pytest.fixture
+def other(shared_broker: Broker, peers: MakePeer) -> Peer:
+    """A second raw peer of the shared broker."""
+    return peers(shared_broker)
+
+
+@pytest.fixture
+def name() -> str:
+    """An endpoint name that no other test uses."""
+    return f"e{secrets.token_hex(5)}"
