@@ -12,11 +12,12 @@ Names, bytes, disk: the broker and its client. Knows no platform and no agent.
     router      the ROUTER thread                   services     child services
     hub         what the broker knows while it runs
     sending     verb send                           waiting      verb wait
-    delivering  what goes out, what becomes of it   registering  names: claimed, kept, lost
-    admin       list, trace, status                 presence     who holds a name
+    delivering  what goes out, what comes back      acking       what a holder says of it
+    registering names: claimed, kept, lost          presence     who holds a name
+    admin       list, trace, status                 clock        the two clocks
     mailbox     which message goes next             state        the life of a delivery
-    store       the store thread                    schema       its tables
-    clock       the two clocks
+    store       the tables, as methods              schema       the tables
+    storing     the store thread                    opening      a store, damaged or not
 
 The names below are imported on first use (PEP 562): a sender pays only for what it uses.
 """

@@ -14,19 +14,24 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 from wakebus.broker import message as messages
 from wakebus.broker import paths
 from wakebus.broker.errors import NotRunning, TimedOut, Undecided, WakebusError
 from wakebus.broker.message import DEFAULT_TTL_S
+from wakebus.broker.pending import CLOSED
 from wakebus.broker.receipt import Answer as Answer
 from wakebus.broker.receipt import Receipt as Receipt
 from wakebus.broker.receipt import receipt
 from wakebus.broker.transport import Transport
 
-CLOSE_S = 2.0
-CLOSED = "this client is closed"
+if TYPE_CHECKING:  # a sender does not load them
+    from wakebus.broker.delivery import Delivery
+    from wakebus.broker.outcome import Outcome
+    from wakebus.broker.receiver import Receiver
+
+CLOSE_S: Final = 2.0
 
 
 class Client:
@@ -41,7 +46,7 @@ class Client:
         self.timeout = timeout
         self.instance = os.urandom(8).hex()  # not by `secrets`: it loads OpenSSL
         self._socket = socket
-        self._receiving: Any = None  # made by the first `register`
+        self._receiving: Receiver | None = None  # made by the first `register`
         self._lock = threading.RLock()  # a signal handler may close
         self._closed = False
         self._transport = Transport(self._address, self._greet, self._on_frame, self._beat)
@@ -146,7 +151,7 @@ class Client:
     def register(
         self,
         name: str,
-        handler: Callable[[Any], Any],
+        handler: "Callable[[Delivery], Outcome]",
         *,
         takeover: bool = False,
         on_lost: Callable[[str], None] | None = None,
@@ -168,7 +173,7 @@ class Client:
                 raise NotRunning(CLOSED)
             if self._receiving is None:
                 self._receiving = Receiver(self._transport, self.instance)
-        return int(self._receiving.register(name, handler, takeover, on_lost, self.timeout))
+        return self._receiving.register(name, handler, takeover, on_lost, self.timeout)
 
     def unregister(self, name: str) -> None:
         """

@@ -127,7 +127,7 @@ def lock_holder(folder: Path) -> int | None:
     """Return the pid of the broker that holds the lock, or None when none does."""
     try:
         lock = os.open(folder / LOCK, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     try:
         if _try_lock(lock, fcntl.LOCK_SH):

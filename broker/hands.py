@@ -5,7 +5,7 @@ Rule 1: an id stays in hand until the broker has confirmed the stored ack; it is
 registration, so that no living handler sees a message twice, also after its name was given up and
 registered again. Rule 2: `take` and the transport's callbacks run in the IO thread and never wait;
 handlers run in threads of their own. Rule 3: the transport is never called with `_lock` held: it
-calls back with its own lock held.
+calls back with its own lock held. `_saying` may be held; no callback under that lock takes it.
 """
 
 import threading
@@ -18,12 +18,11 @@ from typing import Any, Final, Protocol
 from wakebus.broker.delivery import Delivery
 from wakebus.broker.errors import Fenced, NotRegistered, NotRunning, WakebusError
 from wakebus.broker.outcome import Later, Outcome, Refusal, ack
-from wakebus.broker.pending import Pending
+from wakebus.broker.pending import CLOSED, Pending
 from wakebus.broker.transport import Transport
 from wakebus.broker.workers import Workers
 
 NO_THREAD_S: Final = 1.0  # a message comes again after this when no thread can start
-CLOSED: Final = "this client is closed"
 
 Handler = Callable[[Delivery], Outcome]
 Key = tuple[str, str]  # name and id
@@ -63,6 +62,7 @@ class Hands:
         self._held: dict[Key, Delivery] = {}
         self._acks: dict[Key, Word] = {}  # on their way, of what is held
         self._lock = threading.Lock()
+        self._saying = threading.RLock()
 
     def holding(self, name: str) -> list[dict[str, Any]]:
         """Return what a registration of `name` lists."""
@@ -106,11 +106,11 @@ class Hands:
         Then the broker has the ack, though its confirmation was lost or is on its way. It is
         dropped: said once more it would take the message out of the handler's hands.
         """
-        if word is None or word.verb != "later" or word.pending is None:
+        with self._saying:
+            pending = word.pending if word and word.verb == "later" else None
+        if pending is None or not pending.written:
             return False
-        if not word.pending.written:
-            return False
-        self._transport.drop(word.pending)
+        self._transport.drop(pending)
         with self._lock:
             self._acks.pop(key, None)
         return True
@@ -159,7 +159,8 @@ class Hands:
             word.settle(NotRegistered(f"this client no longer holds {word.delivery.name}"))
             return
         payload = {**self._reference(word.delivery), **word.fields}
-        word.pending = self._transport.request(word.verb, payload, partial(self._said, word))
+        with self._saying:  # the broker may be quicker than the assignment
+            word.pending = self._transport.request(word.verb, payload, partial(self._said, word))
 
     def _said(self, word: Word, pending: Pending) -> None:
         error = pending.error
@@ -192,6 +193,6 @@ class Hands:
 
 
 def _what_failed(exc: BaseException) -> str:
+    what = traceback.format_exception_only(exc)[-1].strip()  # also where `str(exc)` fails
     last = traceback.extract_tb(exc.__traceback__)[-1]
-    where = f"{Path(last.filename).name}:{last.lineno}"
-    return f"the handler failed: {type(exc).__name__}: {exc} ({where})"
+    return f"the handler failed: {what} ({Path(last.filename).name}:{last.lineno})"

@@ -10,11 +10,14 @@ import logging
 import sqlite3
 import time
 from pathlib import Path
+from typing import Final
 
 from wakebus.broker.errors import Unavailable
 from wakebus.broker.store import Damaged, Store, is_damage
 
 log = logging.getLogger("wakebus.store")
+
+MAGIC: Final = b"SQLite format 3\0"  # sqlite.org/fileformat.html, 1.3.1
 
 
 def open_store(path: Path, boot: str) -> Store:
@@ -35,6 +38,8 @@ def open_store(path: Path, boot: str) -> Store:
 
 
 def _open(path: Path, boot: str) -> Store:
+    if path.is_file() and _head(path) not in (b"", MAGIC):
+        raise Damaged("it is no database")  # seen before SQLite could remove its log
     store = Store(path)
     try:
         before = store.boot()
@@ -47,6 +52,11 @@ def _open(path: Path, boot: str) -> Store:
     except BaseException:
         store.abandon()
         raise
+
+
+def _head(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(16)
 
 
 def _set_aside(path: Path, why: str) -> None:

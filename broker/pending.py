@@ -4,9 +4,11 @@ A request on its way, as its caller and the IO thread share it.
 
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from wakebus.broker.errors import WakebusError, from_wire
+
+CLOSED: Final = "this client is closed"
 
 
 class Pending:

@@ -16,8 +16,8 @@ from typing import Any
 from wakebus.broker import message as messages
 from wakebus.broker import wire
 from wakebus.broker.errors import NameTaken, NotRegistered, NotRunning, TimedOut, WakebusError
-from wakebus.broker.hands import CLOSED, Handler, Hands, Word
-from wakebus.broker.pending import Pending
+from wakebus.broker.hands import Handler, Hands, Word
+from wakebus.broker.pending import CLOSED, Pending
 from wakebus.broker.transport import Transport
 from wakebus.broker.workers import Workers
 

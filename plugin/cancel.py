@@ -5,7 +5,10 @@ Rule: any thread may call `cancel` and `wake` at any time, also too late.
 """
 
 import os
+import signal
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 
 class Cancel:
@@ -64,3 +67,39 @@ class Waker:
             self._open = False
             os.close(self.fd)
             os.close(self._write_fd)
+
+
+class Running:
+    """The process groups of all runs of this program."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._groups: set[int] = set()
+        self.ending = False
+
+    @contextmanager
+    def noted(self, group: int) -> Iterator[None]:
+        """Count `group` as running inside."""
+        with self._changed:
+            self._groups.add(group)
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._groups.discard(group)
+                self._changed.notify_all()
+
+    def end(self, seconds: float) -> None:
+        """
+        Let no further run start, wait up to `seconds` for those that run, then kill what is left.
+
+        For the end of a program: a daemon thread that waits for a child dies without ending it.
+        """
+        self.ending = True
+        with self._changed:
+            self._changed.wait_for(lambda: not self._groups, seconds)
+            for group in self._groups:
+                try:
+                    os.killpg(group, signal.SIGKILL)
+                except (ProcessLookupError, PermissionError):
+                    pass  # it has just ended (macOS: only zombies are left)

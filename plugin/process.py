@@ -22,9 +22,9 @@ from types import TracebackType
 from typing import IO, Any, Final, Self
 
 from wakebus.broker.errors import WakebusError
-from wakebus.plugin.cancel import Cancel, Waker
+from wakebus.plugin.cancel import Cancel, Running, Waker
 
-__all__ = ["Cancel", "CannotStart", "Finished", "run"]
+__all__ = ["Cancel", "CannotStart", "Finished", "end_all", "run"]
 
 KILL_AFTER_S: Final = 2.0
 REST_S: Final = 0.5  # what the others of a group get when its first process heeded TERM
@@ -86,11 +86,12 @@ def run(
     """
     cancel = cancel or Cancel()
     out, err = _Kept(stdout_limit, head=True), _Kept(stderr_limit, head=False)
-    if cancel.asked:
+    if cancel.asked or _running.ending:
         return Finished(None, "", False, True, b"", False, b"", False, 0.0)
     begun = time.monotonic()
     process = _start(argv, env, cwd, merged)
-    with _Watch(process, stdin, (err, None) if merged else (out, err), cancel) as watch:
+    streams = (err, None) if merged else (out, err)
+    with _running.noted(process.pid), _Watch(process, stdin, streams, cancel) as watch:
         ended = watch.until_end(begun + timeout)
         watch.drain(time.monotonic() + LINGER_S)
         if end_group:
@@ -107,6 +108,10 @@ def run(
         stderr_cut=err.cut,
         seconds=time.monotonic() - begun,
     )
+
+
+_running: Final = Running()
+end_all: Final = _running.end
 
 
 def _start(

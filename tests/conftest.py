@@ -4,16 +4,13 @@ import os
 import secrets
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from fakes.broker import Broker
-from fakes.peer import Peer
-
-MakeBroker = Callable[..., Broker]
-MakePeer = Callable[..., Peer]
+from fakes.broker import Broker, MakeBroker
+from fakes.peer import MakePeer, Peer
 
 
 @pytest.fixture(autouse=True)

@@ -21,14 +21,13 @@ HERE = Path(__file__).resolve().parent
 BIN = Path(sys.executable).parent
 CHANNEL = "console:demo"
 AGENTS = {"lead-agent": "lead.py", "worker-alpha": "worker.py", "worker-beta": "worker.py"}
+MARK = ".wakebus-demo"
 PATIENCE_S = 40.0
 
 
 def main() -> int:
     """Play the walk-through; 0 when every part of it happened."""
-    root = Path(sys.argv[1]).resolve()
-    shutil.rmtree(root, ignore_errors=True)
-    root.mkdir(parents=True)
+    root = fresh(sys.argv[1:])
     os.environ |= {
         "HERMES_BUS_ROOT": str(root),
         "HERMES_HOME": str(root),
@@ -49,6 +48,19 @@ def main() -> int:
         for listener in listeners:
             listener.wait(10)
         subprocess.run(["hermes-busd", "stop"], stdout=subprocess.DEVNULL, check=False)
+
+
+def fresh(words: list[str]) -> Path:
+    """Return the demo's folder, empty; what an earlier demo left in it is removed."""
+    if len(words) != 1:
+        raise SystemExit("usage: demo.py FOLDER")
+    root = Path(words[0]).resolve()
+    if root.exists() and any(root.iterdir()) and not (root / MARK).exists():
+        raise SystemExit(f"demo: {root} holds other things than an earlier demo; name a new folder")
+    shutil.rmtree(root, ignore_errors=True)
+    root.mkdir(parents=True)
+    (root / MARK).touch()
+    return root
 
 
 def play(root: Path, listeners: list[subprocess.Popen[str]]) -> int:

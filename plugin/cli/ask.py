@@ -19,6 +19,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "target; 4 no answer (in time); 5 unknown (resend with --id)",
     )
     parser.add_argument("to", metavar="E", help="the endpoint that is asked")
+    parser.add_argument("text", metavar="TEXT", help="the text; - reads stdin")
     notify.add_message(parser)
     parser.add_argument(
         "--wait",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from wakebus.plugin.cli import notify
-from wakebus.plugin.cli.output import Usage, tell, tell_json
+from wakebus.plugin.cli.output import tell, tell_json
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -17,16 +17,18 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         description="List the endpoints; add one, so that messages for it are kept before anybody "
         "listens; remove one that nobody holds and nothing waits for.",
     )
-    parser.add_argument("action", nargs="?", choices=("add", "remove"), help="default: list")
-    parser.add_argument("name", nargs="?", metavar="NAME", help="1 to 64 of A-Z a-z 0-9 _ -")
     parser.add_argument("--json", action="store_true", help="for scripts, errors too")
     parser.set_defaults(run=run)
+    # Two optional words would not do: argparse takes no word for them behind an option.
+    actions = parser.add_subparsers(dest="action", metavar="add|remove", title="instead of listing")
+    for action, text in (("add", "make a name known"), ("remove", "make it unknown again")):
+        part = actions.add_parser(action, help=text, description=text)
+        part.add_argument("name", metavar="NAME", help="1 to 64 of A-Z a-z 0-9 _ -")
+        part.add_argument("--json", action="store_true", default=argparse.SUPPRESS)
 
 
 def run(args: argparse.Namespace) -> int:
     """List, add or remove."""
-    if bool(args.action) != bool(args.name):
-        raise Usage(f"wakebus endpoints {args.action or 'add'} NAME: which one?")
     with notify.connect(None) as client:
         if args.action == "add":
             client.declare(args.name)

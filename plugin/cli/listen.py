@@ -3,6 +3,7 @@
 
 Rule 1: it keeps the bus up: a missing broker is started, again after 1 s, then up to 30 s apart.
 Rule 2: Ctrl-C ends turns and commands, gives back what was not finished, leaves nothing running.
+Rule 3: what goes wrong with the rules, the terminal or the broker is said, and costs no message.
 """
 
 import argparse
@@ -20,26 +21,51 @@ from wakebus.broker import Client
 from wakebus.broker.daemon import lock_holder
 from wakebus.broker.errors import NotRunning, WakebusError
 from wakebus.broker.message import check_name
-from wakebus.broker.paths import bus_dir, hermes_home
+from wakebus.broker.paths import bus_dir, hermes_home, read_address
+from wakebus.plugin import process
 from wakebus.plugin.cli import who
+from wakebus.plugin.cli.output import FAILED, OK, tell
 from wakebus.plugin.receive.context import Context, context_file
 from wakebus.plugin.receive.dispatch import Dispatch
 from wakebus.plugin.receive.reply import Answers
 from wakebus.plugin.receive.screen import Screen
 from wakebus.plugin.rules.load import RulesFile
+from wakebus.plugin.rules.model import Rules
 
+LOOK_S: Final = 0.25
 FIRST_PAUSE_S: Final = 1.0
 LONGEST_PAUSE_S: Final = 30.0
+END_S: Final = 3.0  # an agent has 2 s after SIGTERM (plugin/process.py)
+
+EXAMPLES: Final = """\
+examples:
+  wakebus listen                                         print what arrives
+  wakebus listen worker-alpha --agent 'claude -p'        an agent: text in, answer out
+  wakebus listen worker-beta --agent 'codex exec -'
+  wakebus listen helper --agent ./agent.sh
+
+What arrives is printed, run or given to the agent as bus-rules.yaml says (wakebus rules --help).
+The agent finds WAKEBUS_ENDPOINT, _ID, _TYPE, _FROM, _CHANNEL, _SESSION and _TOKEN in its
+environment, and may send with notify-hermes.
+
+exit status: 0 ended by Ctrl-C or SIGTERM; 1 the name is taken or was taken over, the rules are
+wrong, the broker cannot be started; 2 usage"""
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add `wakebus listen`."""
-    text = "receive an endpoint's messages here: print, run commands, run an agent"
-    parser = commands.add_parser("listen", help=text, description=text)
+    parser = commands.add_parser(
+        "listen",
+        help="receive an endpoint's messages: print, commands, an agent",
+        description="Receive an endpoint's messages here: print them, run commands, run an agent.",
+        epilog=EXAMPLES,
+    )
     parser.add_argument(
         "endpoint",
         nargs="?",
-        help="default: HERMES_BUS_ENDPOINT, bus.endpoint of the rules, tmux session, profile",
+        metavar="ENDPOINT",
+        help="default: HERMES_BUS_ENDPOINT, bus.endpoint of the rules, tmux session, profile, "
+        "hermes-bus",
     )
     parser.add_argument("--rules", metavar="FILE", help="another bus-rules.yaml")
     parser.add_argument(
@@ -54,17 +80,16 @@ def run(args: argparse.Namespace) -> int:
     path = Path(args.rules) if args.rules else None
     rules = RulesFile(path, required=path is not None, on_error=_complain)
     found = rules.current()
-    for warning in found.warnings:
-        _note(f"warning: {warning}")
+    _warn(found)
     endpoint = check_name(_name(args.endpoint, found.endpoint), "endpoint")
     stop = threading.Event()
     _on_signals(stop)
     start_broker()
+    lost: list[str] = []
     with Client() as client:
         answers = Answers(client, endpoint, stop)
         context = Context(context_file(bus_dir(), endpoint))
         dispatch = Dispatch(endpoint, rules, answers, context, command=args.agent, screen=Screen())
-        lost: list[str] = []
 
         def on_lost(why: str) -> None:
             lost.append(why)
@@ -73,12 +98,12 @@ def run(args: argparse.Namespace) -> int:
         client.register(endpoint, dispatch.handle, takeover=args.takeover, on_lost=on_lost)
         what = f"agent: {args.agent}" if args.agent else "printing"
         _note(f"listening as {endpoint} ({what}; rules: {found.source}); Ctrl-C ends")
-        _keep_broker(client, stop)
+        _keep(client, rules, stop)
         dispatch.stop()
+        process.end_all(END_S)
     if lost:
-        _note(f"{endpoint}: {lost[0]}")
-        return 1
-    return 0
+        _note(f"{endpoint}: {lost[0]}; this listener has ended")
+    return FAILED if lost else OK
 
 
 def _name(given: str | None, ruled: str | None) -> str:
@@ -95,7 +120,7 @@ def _complain(error: Exception) -> None:
 
 
 def _note(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+    tell(text, error=True)
 
 
 def _on_signals(stop: threading.Event) -> None:
@@ -107,24 +132,40 @@ def _on_signals(stop: threading.Event) -> None:
 
 
 def start_broker() -> None:
-    """Start the broker unless one runs; raises NotRunning with its own words if it cannot."""
-    if lock_holder(bus_dir()) is not None:
+    """Start the broker unless one is ready; raises NotRunning with its own words if it cannot."""
+    if _ready():
         return
     done = subprocess.run(
         [sys.executable, "-P", "-m", "wakebus.broker", "start"],
         capture_output=True,
         text=True,
+        errors="replace",
         start_new_session=True,
         check=False,
     )
     if done.returncode:
-        raise NotRunning(f"the broker does not start: {done.stderr.strip()}")
+        raise NotRunning(
+            f"the broker does not start: {done.stderr.strip()}", step="By hand: hermes-busd start"
+        )
 
 
-def _keep_broker(client: Client, stop: threading.Event) -> None:
-    """Wait for `stop`; meanwhile start a broker that is missing."""
-    pause, next_try = FIRST_PAUSE_S, 0.0
-    while not stop.wait(0.2):
+def _ready() -> bool:
+    """Whether a broker holds the lock and has written where it is."""
+    holder = lock_holder(bus_dir())
+    try:
+        return holder is not None and read_address(bus_dir()).get("pid") == holder
+    except NotRunning:
+        return False
+
+
+def _keep(client: Client, rules: RulesFile, stop: threading.Event) -> None:
+    """Until `stop`: start a broker that is missing, tell of rules that have changed."""
+    pause, next_try, found = FIRST_PAUSE_S, 0.0, rules.current()
+    while not stop.wait(LOOK_S):
+        if (new := rules.current()) is not found:
+            found = new
+            _note(f"the rules were read again: {found.source}")
+            _warn(found)
         now = time.monotonic()
         if client.connected(0):
             pause, next_try = FIRST_PAUSE_S, now + FIRST_PAUSE_S
@@ -135,3 +176,8 @@ def _keep_broker(client: Client, stop: threading.Event) -> None:
                 _note(f"{exc}\nTrying again in {pause:g} s.")
             next_try = now + pause
             pause = min(pause * 2, LONGEST_PAUSE_S)
+
+
+def _warn(rules: Rules) -> None:
+    for warning in rules.warnings:
+        _note(f"warning: {warning}")

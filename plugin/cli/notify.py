@@ -54,6 +54,7 @@ def parser() -> Parser:
         epilog=EXAMPLES,
     )
     found.add_argument("--to", required=True, metavar="E", help="target endpoint")
+    found.add_argument("text", nargs="?", metavar="TEXT", help="the text; - reads stdin")
     add_message(found)
     found.add_argument(
         "--body",
@@ -71,8 +72,7 @@ def parser() -> Parser:
 
 
 def add_message(to: argparse.ArgumentParser) -> None:
-    """Add what every sending command takes."""
-    to.add_argument("text", nargs="?", metavar="TEXT", help="the text; - reads stdin")
+    """Add the options that every sending command takes."""
     to.add_argument("--type", metavar="T", help="directive, ack, progress, task_done, …")
     to.add_argument(
         "--channel", metavar="C", help="where the answer goes: platform:chat_id; empty: nowhere"
@@ -130,36 +130,19 @@ def ask(args: argparse.Namespace, body: Mapping[str, Any], wait: float) -> Answe
 
 def connect(socket: str | None) -> Client:
     """Return a client that is connected, or raise NotRunning."""
-    client = _client(socket)
+    if socket is not None and (not socket or not socket.isprintable()):
+        raise Usage(f"--socket {socket!r} is no path of a socket; without it the broker is found")
+    given = {"step": "Is --socket right? Without it the broker is found by itself."}
+    step = given if socket else {}
+    try:
+        client = Client(socket)
+    except NotRunning as exc:
+        raise NotRunning(exc.text, **step) from exc
     if not client.connected(CONNECT_S):
         where = client.address
         client.close()
-        raise NotRunning(f"no broker answers at {where}; nothing was sent", step=_step(socket))
+        raise NotRunning(f"no broker answers at {where}; nothing was sent", **step)
     return client
-
-
-def _client(socket: str | None) -> Client:
-    if socket is not None and (not socket or not socket.isprintable()):
-        raise Usage(f"--socket {socket!r} is no path of a socket; without it the broker is found")
-    try:
-        return Client(socket)
-    except NotRunning as exc:
-        raise NotRunning(exc.text, step=_step(socket)) from exc
-
-
-def _step(socket: str | None) -> str:
-    """Return what to do about a broker that does not answer."""
-    if socket is not None:
-        return "Is --socket right? Without it the broker is found by itself."
-    from wakebus.broker.daemon import lock_holder
-    from wakebus.broker.paths import bus_dir
-
-    if pid := lock_holder(bus_dir()):
-        return (
-            f"Process {pid} is the broker and does not answer; is it stopped or overloaded?\n"
-            f"Wake it: kill -CONT {pid}. Or replace it: kill -9 {pid}; hermes-busd start"
-        )
-    return "Start the bus: hermes-busd start"
 
 
 def send(

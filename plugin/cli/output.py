@@ -108,9 +108,14 @@ def status_of(error: WakebusError) -> int:
 
 def hint(error: WakebusError) -> str:
     """Return the error with the next step."""
+    return f"{error.text}\n{_step(error)}".rstrip()
+
+
+def _step(error: WakebusError) -> str:
     id = error.data.get("id")
+    if isinstance(error, NotRunning):
+        return str(error.data.get("step") or _how_to_start())
     steps: Mapping[type[WakebusError], str] = {
-        NotRunning: error.data.get("step") or "Start the bus: hermes-busd start",
         UnknownTarget: "Known names: wakebus endpoints. To keep it until somebody listens: --queue",
         Undecided: f"To settle it, send the same again with: --id {id} (it is not doubled)",
         TimedOut: f"It is not lost; follow it: wakebus trace {id}" if id else "",
@@ -118,8 +123,20 @@ def hint(error: WakebusError) -> str:
         Conflict: "A new message needs no --id; to settle an old one, send what was sent then.",
         UnknownId: "An id is what a receipt prints; messages are kept for 7 days after they ended.",
     }
-    step = next((text for kind, text in steps.items() if isinstance(error, kind)), "")
-    return f"{error.text}\n{step}".rstrip()
+    return next((text for kind, text in steps.items() if isinstance(error, kind)), "")
+
+
+def _how_to_start() -> str:
+    """Return what to do about a broker that does not answer; it may be there, but frozen."""
+    from wakebus.broker.daemon import lock_holder
+    from wakebus.broker.paths import bus_dir
+
+    if pid := lock_holder(bus_dir()):
+        return (
+            f"Process {pid} is the broker and does not answer; is it stopped or overloaded?\n"
+            f"Wake it: kill -CONT {pid}. Or replace it: kill -9 {pid}; hermes-busd start"
+        )
+    return "Start the bus: hermes-busd start"
 
 
 def tell(text: str, *, error: bool = False) -> None:

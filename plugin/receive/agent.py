@@ -26,10 +26,16 @@ _TAIL: Final = 1500  # characters of output kept in an outcome (16 KiB in all)
 
 
 class Turn(NamedTuple):
-    """How a turn ended. `answer`: what to say, "" for nothing. `outcome`: for the broker."""
+    """
+    How a turn ended. `answer`: what to say, "" for nothing. `outcome`: for the broker.
+
+    `began`: the agent was there to see the prompt; `cut_off`: and was ended by `cancel`.
+    """
 
     answer: str
     outcome: dict[str, Any]
+    began: bool = True
+    cut_off: bool = False
 
 
 def new_token() -> str:
@@ -48,7 +54,7 @@ def run(
     cancel: process.Cancel,
     environ: Mapping[str, str],
 ) -> Turn:
-    """Run `command` by the shell on `prompt` and wait for its end; never raises."""
+    """Run `command` by the shell on `prompt` and wait for its end; raises nothing on purpose."""
     started = time.time()
     try:
         done = process.run(
@@ -60,7 +66,8 @@ def run(
             cancel=cancel,
         )
     except (process.CannotStart, OSError) as exc:
-        return Turn("", {"error": str(exc), "started": started, "ended": time.time()})
+        outcome = {"error": str(exc), "started": started, "ended": time.time()}
+        return Turn("", outcome, began=False)
     return _judged(done, started, timeout)
 
 
@@ -86,7 +93,8 @@ def _judged(done: process.Finished, started: float, timeout: float) -> Turn:
     else:
         outcome["error"] = "no output"
     tails = {"stdout": text, "stderr": clean(done.stderr.decode(errors="replace")).strip()}
-    return Turn("", outcome | {name: tail[-_TAIL:] for name, tail in tails.items() if tail})
+    outcome |= {name: tail[-_TAIL:] for name, tail in tails.items() if tail}
+    return Turn("", outcome, cut_off=done.cancelled)
 
 
 def _environment(
@@ -101,4 +109,6 @@ def _environment(
         "WAKEBUS_SESSION": message.session or "",
         "WAKEBUS_TOKEN": token,
     }
-    return {os.fsencode(k): os.fsencode(v) for k, v in {**environ, **ours}.items()}
+    # As os.environ decoded them, whatever the locale; ours are UTF-8.
+    passed = {os.fsencode(name): os.fsencode(value) for name, value in environ.items()}
+    return passed | {name.encode(): value.encode(errors="replace") for name, value in ours.items()}

@@ -1,23 +1,25 @@
 """
 Context that waits: texts that go in front of a session's next turn, once.
 
-Rule 1: on disk before it is acknowledged: `bus/context/ENDPOINT.jsonl`, 0600, one item a line.
-Rule 2: removed when the turn that showed it has ended; a turn cut off by a kill shows it again.
-Rule 3: bounded; what is pushed out is counted and said to the model.
+Rule 1: on disk before it is acknowledged. Rule 2: removed when the turn that showed it has ended;
+a turn that was cut off shows it again. Rule 3: bounded; what is pushed out is counted and said to
+the model. Rule 4: no two processes write one file: each has a journal of its own (journal.py). Rule
+5: the body is not kept, only the text that the model gets; the label says where the whole is.
 """
 
-import json
-import os
 import threading
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from wakebus.broker import message as messages
 from wakebus.broker.errors import WakebusError
+from wakebus.plugin.receive.journal import Journal, Line
 from wakebus.plugin.receive.label import Item
 
 MAX_ITEMS: Final = 100  # per session; a night of progress reports, of which the newest matter
+MAX_ALL: Final = 5000  # of all sessions: at most 40 MB in memory
 MAX_TEXT: Final = 8 << 10  # characters of one item
+SPARE_LINES: Final = 200  # a journal is rewritten when it is twice as long as it must be, and this
 
 
 class Waiting(NamedTuple):
@@ -28,98 +30,152 @@ class Waiting(NamedTuple):
 
 
 class Context:
-    """The waiting texts of one endpoint, by session. Thread-safe."""
+    """
+    The waiting texts of one endpoint, by session. Thread-safe. Only the name's holder uses it.
+
+    Nothing is read before the first call: until a process holds the name, another may write.
+    """
 
     def __init__(self, file: Path) -> None:
-        self._file = file
+        self._journal = Journal(file)
         self._lock = threading.Lock()
-        self._sessions: dict[str, list[Item]] = {}
-        self._dropped: dict[str, int] = {}
-        self._load()
+        self._book: Book | None = None
 
     def add(self, session: str, item: Item) -> int:
         """Keep `item`, on disk when this returns; return how many wait. The same id is kept once.
 
-        Raises OSError when the disk does not take it.
+        Raises OSError when the disk does not take it; then it is not kept.
         """
-        item = item._replace(text=_cut(item.text))
+        item = trimmed(item)
         with self._lock:
-            waiting = self._sessions.setdefault(session, [])
-            if all(item.message.id != other.message.id for other in waiting):
-                waiting.append(item)
-                if len(waiting) > MAX_ITEMS:
-                    del waiting[0]
-                    self._dropped[session] = self._dropped.get(session, 0) + 1
-                    self._rewrite()
-                else:
-                    self._append(_line(session, item))
-            return len(waiting)
+            book = self._opened()
+            if not book.holds(session, item.message.id):
+                self._append(book, {"session": session, "item": _to_json(item)})
+                book.keep(session, item)
+            return len(book.sessions[session])
 
     def waiting(self, session: str) -> Waiting:
-        """Return what waits for `session`, oldest first."""
+        """Return what waits for `session`, oldest first. Raises OSError if it cannot be read."""
         with self._lock:
-            items = tuple(self._sessions.get(session, ()))
-            return Waiting(items, self._dropped.get(session, 0))
+            book = self._opened()
+            return Waiting(tuple(book.sessions.get(session, ())), book.dropped.get(session, 0))
 
     def shown(self, session: str, waiting: Waiting) -> None:
-        """Forget what a turn has shown."""
-        gone = {item.message.id for item in waiting.items}
-        with self._lock:
-            left = [i for i in self._sessions.get(session, []) if i.message.id not in gone]
-            self._sessions[session] = left
-            self._dropped[session] = self._dropped.get(session, 0) - waiting.dropped
-            if not left:
-                self._sessions.pop(session)
-                self._dropped.pop(session)
-            if gone or waiting.dropped:
-                self._rewrite()
-
-    def _append(self, line: str) -> None:
-        self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
-        with os.fdopen(os.open(self._file, flags, 0o600), "w", encoding="utf-8") as file:
-            file.write(line)
-            file.flush()
-            os.fsync(file.fileno())
-
-    def _rewrite(self) -> None:
-        draft = self._file.with_name(f".{self._file.name}.{os.getpid()}")
-        lines = [_line(s, item) for s, items in self._sessions.items() for item in items]
-        self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
-        with os.fdopen(os.open(draft, flags, 0o600), "w", encoding="utf-8") as file:
-            file.writelines(lines)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(self._file)
-
-    def _load(self) -> None:
-        try:
-            text = self._file.read_text(encoding="utf-8", errors="replace")
-        except FileNotFoundError:
+        """Forget what a turn has shown. Raises OSError if only this process can forget it."""
+        if not waiting.items and not waiting.dropped:
             return
-        for line in text.splitlines():
+        ids = [item.message.id for item in waiting.items]
+        with self._lock:
+            book = self._opened()
             try:
-                session, item = _parsed(json.loads(line))
-            except (ValueError, KeyError, TypeError, WakebusError):
-                continue  # the half line of a power cut: its message was not acknowledged
-            self._sessions.setdefault(session, []).append(item)
+                line = {"session": session, "shown": ids, "dropped": waiting.dropped}
+                self._append(book, line)
+            finally:
+                book.forget(session, ids, waiting.dropped)
+
+    def _opened(self) -> "Book":
+        if self._book is None:
+            book = Book()
+            for line in self._journal.read():
+                book.apply(line)
+            self._book = book
+        return self._book
+
+    def _append(self, book: "Book", line: Line) -> None:
+        if not self._journal.ours:
+            self._journal.rewrite(book.lines())
+        self._journal.append(line, book.lines)
+        if self._journal.length > 2 * len(book) + SPARE_LINES:
+            try:
+                self._journal.rewrite([*book.lines(), line])
+            except OSError:
+                pass  # it is only longer than it must be
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}\n[cut: {len(text)} characters]"
+class Book:
+    """Pure: what waits, and what a journal's lines make of it."""
+
+    def __init__(self) -> None:
+        self.sessions: dict[str, list[Item]] = {}
+        self.dropped: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        return sum(map(len, self.sessions.values()))
+
+    def holds(self, session: str, id: str) -> bool:
+        """Whether message `id` waits for `session`."""
+        return any(item.message.id == id for item in self.sessions.get(session, ()))
+
+    def keep(self, session: str, item: Item) -> None:
+        """Add `item`; push out the oldest of the fullest session where there are too many."""
+        if self.holds(session, item.message.id):
+            return
+        self.sessions.setdefault(session, []).append(item)
+        if len(self.sessions[session]) > MAX_ITEMS:
+            self._push_out(session)
+        elif len(self) > MAX_ALL:
+            self._push_out(max(self.sessions, key=lambda name: len(self.sessions[name])))
+
+    def _push_out(self, session: str) -> None:
+        del self.sessions[session][0]
+        self.dropped[session] = self.dropped.get(session, 0) + 1
+
+    def forget(self, session: str, ids: list[str], dropped: int) -> None:
+        """Remove what was shown; `dropped` were said to be pushed out."""
+        items = self.sessions.get(session, [])
+        left = [item for item in items if item.message.id not in ids]
+        # What was pushed out while the turn showed it is not missing.
+        pushed_out = len(ids) - (len(items) - len(left))
+        still = max(0, self.dropped.pop(session, 0) - dropped - pushed_out)
+        self.sessions.pop(session, None)
+        if left:
+            self.sessions[session] = left
+        if still:
+            self.dropped[session] = still
+
+    def apply(self, line: Line) -> None:
+        """Do what a line of a journal says; what is no line of ours does nothing."""
+        try:
+            session = str(line["session"])
+            if "item" in line:
+                self.keep(session, _from_json(line["item"]))
+            elif "shown" in line:
+                self.forget(session, list(map(str, line["shown"])), int(line["dropped"]))
+            else:
+                self.dropped[session] = self.dropped.get(session, 0) + int(line["dropped"])
+        except (KeyError, TypeError, ValueError, WakebusError):
+            pass  # of another version; its message is in the store, `wakebus trace` shows it
+
+    def lines(self) -> list[Line]:
+        """Return the shortest journal that says the same."""
+        kept = [
+            {"session": session, "item": _to_json(item)}
+            for session, items in self.sessions.items()
+            for item in items
+        ]
+        return [*kept, *({"session": s, "dropped": n} for s, n in self.dropped.items())]
 
 
-def _line(session: str, item: Item) -> str:
-    rest: dict[str, Any] = item._asdict() | {"message": item.message.to_wire()}
-    return json.dumps({"session": session, **rest}) + "\n"
+def trimmed(item: Item) -> Item:
+    """Return `item` without its body, its text no longer than what is kept."""
+    message, text = item.message, item.text
+    if len(text) > MAX_TEXT:
+        where = f"bus_read {message.id}, or `wakebus trace {message.id}`"
+        cut = f"[cut: {MAX_TEXT} of {len(text)} characters; the whole: {where}]"
+        text = f"{text[:MAX_TEXT]}\n{cut}"
+    body = {name: message.body[name] for name in ("type", "channel") if name in message.body}
+    return item._replace(message=message._replace(body=body), text=text)
 
 
-def _parsed(data: dict[str, Any]) -> tuple[str, Item]:
-    session = str(data.pop("session"))
-    return session, Item(**{**data, "message": messages.from_wire(data["message"])})
+def _to_json(item: Item) -> dict[str, Any]:
+    return item._asdict() | {"message": item.message.to_wire()}
+
+
+def _from_json(data: dict[str, Any]) -> Item:
+    found = Item(**{**data, "message": messages.from_wire(data["message"])})
+    return found._replace(text=str(found.text), attempt=int(found.attempt))
 
 
 def context_file(bus: Path, endpoint: str) -> Path:
-    """Return where the waiting texts of `endpoint` lie."""
+    """Return the name that the journals of `endpoint` are made of."""
     return bus / "context" / f"{endpoint}.jsonl"

@@ -1,9 +1,11 @@
 """
-What happens to a message that has arrived: the rule's actions, in order (design 6).
+What happens to a message that has arrived: the rule's actions (design 6).
 
 Rule 1: the plan comes from rules/match.py; here it is only carried out. Rule 2: the outcome tells
 every action with its result; nothing is silent. Rule 3: a print or command that fails is told, and
-stops nothing else. Rule 4: a delivery is acknowledged by returning; what must come again raises.
+stops nothing else. Rule 4: a delivery is acknowledged by returning; what must come again, because
+this host stops or lost its name, raises. Rule 5: what must be kept is kept before anything is
+done, so that what the disk does not take comes again whole.
 """
 
 import os
@@ -14,21 +16,27 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from wakebus.broker import Delivery, Later
-from wakebus.broker.errors import WakebusError
+from wakebus.broker.errors import Fenced, NotNow, NotRegistered, NotRunning, WakebusError
 from wakebus.plugin import process
 from wakebus.plugin.receive import agent
 from wakebus.plugin.receive.command import Commands
-from wakebus.plugin.receive.context import Context
+from wakebus.plugin.receive.context import Context, Waiting
 from wakebus.plugin.receive.label import Item, label_context, label_many
+from wakebus.plugin.receive.outcome import fit
 from wakebus.plugin.receive.reply import Answers
 from wakebus.plugin.receive.screen import Screen
-from wakebus.plugin.receive.turns import Job, Turns
+from wakebus.plugin.receive.turns import STOPPING, Job, Turns
 from wakebus.plugin.rules.clean import clean_line
 from wakebus.plugin.rules.load import RulesFile
 from wakebus.plugin.rules.match import Plan, plan
+from wakebus.plugin.rules.model import PLAIN, Host
+from wakebus.plugin.rules.render import Target, render
 from wakebus.plugin.rules.script import render_or_script
 
-DISK_RETRY_S: Final = 5.0
+RETRY_S: Final = 5.0  # when the disk, or the broker's, takes nothing
+STOP_S: Final = process.KILL_AFTER_S + 3.0  # until what runs is ended, by SIGKILL if need be
+
+Outcome = dict[str, Any]
 
 
 class Dispatch:
@@ -53,46 +61,63 @@ class Dispatch:
         self._context, self._command, self._environ = context, command, environ
         self._screen = screen or Screen()
         self._commands = Commands()
+        self._commanding: set[threading.Thread] = set()
         self._turns = Turns(self._turn)
         self.unmatched = 0
 
     def stop(self) -> None:
-        """End running turns and commands; what they worked on goes back to the broker."""
-        self._turns.stop()
+        """End running turns and commands and wait for their end; what they did comes again."""
+        until = time.monotonic() + STOP_S
         self._commands.stop_all()
+        self._turns.stop(STOP_S)
+        for thread in list(self._commanding):
+            thread.join(max(0.0, until - time.monotonic()))
 
     def handle(self, delivery: Delivery) -> Mapping[str, Any] | Later:
         """Carry out what the rules say of this message; return its outcome."""
-        message = delivery.message
-        chosen = plan(
-            self._rules.current(),
-            message,
-            "agent" if self._command else "terminal",
-            sender_known=delivery.sender_known,
-            asks=delivery.asks,
-        )
+        try:
+            handled = self._handle(delivery)
+        except (Fenced, NotRegistered, NotRunning):
+            # Not acknowledged: the broker gives it to the next holder, labelled.
+            delivery.lost = True
+            raise
+        except NotNow as exc:
+            return Later(RETRY_S, exc.text)
+        return handled if isinstance(handled, Later) else fit(handled)
+
+    def _handle(self, delivery: Delivery) -> Outcome | Later:
+        rules = self._rules.current()
+        host: Host = "agent" if self._command else "terminal"
+        known, asks = delivery.sender_known, delivery.asks
+        chosen = plan(rules, delivery.message, host, sender_known=known, asks=asks)
         self.unmatched += chosen.rule is None
-        again = chosen.rule.on_redelivery if chosen.rule else "turn"
-        outcome: dict[str, Any] = {"rule": chosen.rule_label, "at": time.time(), "actions": []}
-        if delivery.started_before and again == "skip":
-            outcome["skipped"] = "work on it had started before; the rule says on_redelivery: skip"
-            return outcome
+        outcome: Outcome = {"rule": chosen.rule_label, "at": time.time(), "actions": []}
+        again = chosen.rule.on_redelivery if chosen.rule and delivery.started_before else "turn"
+        if again == "skip":
+            skipped = "work on it had started before; the rule says on_redelivery: skip"
+            return {**outcome, "skipped": skipped, "answered": False}
+        turn = chosen.context and chosen.wake == "immediate" and again == "turn"
+        if chosen.context and not turn and (later := self._keep(delivery, chosen, outcome)):
+            return later
         commanding = self._start_command(delivery, chosen, outcome["actions"])
         if chosen.prints != "no":
             outcome["actions"].append(self._print(delivery, chosen))
-        later = self._wake(delivery, chosen, outcome) if chosen.context else None
+        if turn:
+            ahead = any(rule.interrupt for rule in rules.callbacks)
+            outcome |= self._take_turn(delivery, chosen, outcome["actions"], ahead)
+        elif asks:
+            outcome["answered"] = False  # nobody need wait any longer
         if commanding:
             commanding.join()
-        return later or outcome
+        return _whole(outcome)
 
     # --- print and command ----------------------------------------------------------------
 
-    def _print(self, delivery: Delivery, chosen: Plan) -> dict[str, Any]:
-        message = delivery.message
-        done: dict[str, Any] = {"what": "print", "t": time.time()}
-        if chosen.prints == "channel" and message.channel:
+    def _print(self, delivery: Delivery, chosen: Plan) -> Outcome:
+        done: Outcome = {"what": "print", "t": time.time()}
+        if chosen.prints == "channel" and delivery.message.channel:
             shown = self._render(chosen.print_format, delivery, "plain", done)
-            told = self._answers.say(delivery, message.channel, shown)
+            told = self._answers.show(delivery, shown)
             if told["result"] != "not_sent":
                 return done | told
             done["channel"] = told["reason"]
@@ -100,20 +125,20 @@ class Dispatch:
         error = self._screen.show(text)
         return done | ({"to": "terminal", "error": error} if error else {"to": "terminal"})
 
-    def _render(self, source: str, delivery: Delivery, target: Any, done: dict[str, Any]) -> str:
-        rendered = render_or_script(
-            source,
-            delivery.message,
-            target,
-            environ=self._environ,
-            color=target == "terminal" and self._screen.color,
-        )
+    def _render(self, source: str, delivery: Delivery, target: Target, done: Outcome) -> str:
+        color = target == "terminal" and self._screen.color
+        message = delivery.message
+        try:
+            rendered = render_or_script(source, message, target, environ=self._environ, color=color)
+        except OSError as exc:  # no descriptor, no process to spare
+            done["script_error"] = str(exc)
+            return render(PLAIN, message, target, color=color)
         if rendered.error:
             done["script_error"] = rendered.error
         return rendered.text
 
     def _start_command(
-        self, delivery: Delivery, chosen: Plan, actions: list[dict[str, Any]]
+        self, delivery: Delivery, chosen: Plan, actions: list[Outcome]
     ) -> threading.Thread | None:
         rule = chosen.rule
         if rule is None or rule.command is None:
@@ -123,36 +148,47 @@ class Dispatch:
         def work() -> None:
             result = self._commands.run(rule, delivery.message, environ=self._environ)
             actions.append({"what": "command", "t": result.started, **result.to_outcome()})
+            self._commanding.discard(thread)
 
         thread = threading.Thread(target=work, name="wakebus command", daemon=True)
-        thread.start()
+        self._commanding.add(thread)
+        try:
+            thread.start()
+        except RuntimeError:  # no thread to spare: then before the rest, not beside it
+            work()
+            return None
         return thread
 
     # --- context and turns ----------------------------------------------------------------
 
-    def _wake(self, delivery: Delivery, chosen: Plan, outcome: dict[str, Any]) -> Later | None:
-        outcome["wake"] = chosen.wake
+    def _keep(self, delivery: Delivery, chosen: Plan, outcome: Outcome) -> Later | None:
+        """Keep a text for the session's next turn, or for nobody but the inbox."""
+        outcome |= {"wake": chosen.wake, "answered": False}  # who waits for an answer need not
+        done: Outcome = {"what": "context", "t": time.time(), "session": chosen.session}
         if chosen.wake == "silent":
-            return None
-        rule = chosen.rule
-        cut_off = delivery.started_before and rule is not None and rule.on_redelivery == "context"
-        done: dict[str, Any] = {"what": "context", "t": time.time(), "session": chosen.session}
-        item = self._item(delivery, chosen, done)
-        if chosen.wake == "immediate" and not cut_off:
-            job = Job(delivery, chosen, item, arrived=time.monotonic())
-            outcome |= self._turns.take(chosen.session, job)
-            if "script_error" in done:
-                outcome["actions"].append(done)
-            return None
-        try:
-            done["waiting"] = self._context.add(chosen.session, item)
-        except OSError as exc:
-            # Not acknowledged: it would be lost with this process.
-            return Later(DISK_RETRY_S, f"the context file cannot be written: {exc}")
+            done |= {"what": "inbox"}
+        else:
+            item = self._item(delivery, chosen, done)
+            try:
+                done["waiting"] = self._context.add(chosen.session, item)
+            except OSError as exc:
+                # Not acknowledged: it would be lost with this process.
+                self._screen.show(f"· context cannot be written: {exc}; again in {RETRY_S:g} s")
+                return Later(RETRY_S, f"the context file cannot be written: {exc}")
         outcome["actions"].append(done)
         return None
 
-    def _item(self, delivery: Delivery, chosen: Plan, done: dict[str, Any]) -> Item:
+    def _take_turn(
+        self, delivery: Delivery, chosen: Plan, actions: list[Outcome], ahead: bool
+    ) -> Outcome:
+        done: Outcome = {"what": "context", "t": time.time()}
+        item = self._item(delivery, chosen, done)
+        if "script_error" in done:
+            actions.append(done)
+        job = Job(delivery, chosen, item, ahead=ahead)
+        return {"wake": chosen.wake, **self._turns.take(chosen.session, job)}
+
+    def _item(self, delivery: Delivery, chosen: Plan, done: Outcome) -> Item:
         return Item(
             delivery.message,
             self._render(chosen.context_format, delivery, "plain", done),
@@ -162,52 +198,96 @@ class Dispatch:
             delivery.claimed,
         )
 
-    def _turn(self, session: str, jobs: Sequence[Job], cancel: process.Cancel) -> None:
+    def _turn(self, session: str, jobs: Sequence[Job], cancel: process.Cancel) -> bool:
+        """Run one turn on `jobs`; return whether it was cut off. Raises NotRunning at a stop."""
         token = agent.new_token()
-        ours = self._begin(jobs, token)
+        ours = _begin(jobs, token)
         if not ours:
-            return
-        waiting = self._context.waiting(session)
-        fence = secrets.token_hex(12)
-        dropped = f"[{waiting.dropped} older notes were dropped]\n" if waiting.dropped else ""
-        before = label_context(waiting.items, fence)
-        prompt = f"{before}{chr(10) if before else ''}{dropped}" + label_many(
-            [job.item for job in ours], fence
-        )
+            return False
+        waiting, trouble = self._waiting(session)
         last = ours[-1]
-        timeout = (last.plan.rule and last.plan.rule.turn_timeout_s) or agent.TURN_S
         assert self._command is not None
         turn = agent.run(
-            *(self._command, prompt, last.delivery.message, self._endpoint, token),
-            timeout=timeout,
+            self._command,
+            prompt(waiting, [job.item for job in ours]),
+            last.delivery.message,
+            self._endpoint,
+            token,
+            timeout=(last.plan.rule and last.plan.rule.turn_timeout_s) or agent.TURN_S,
             cancel=cancel,
             environ=self._environ,
         )
-        self._context.shown(session, waiting)
-        told = (
-            self._answers.answer(last.delivery, last.plan.reply, turn.answer) if turn.answer else {}
-        )
-        self._say(last, turn)
-        for job in ours:
-            job.outcome |= {"turn": turn.outcome, "answered": "answer" in told, **told}
-            if waiting.items:
-                job.outcome["context"] = [item.message.id for item in waiting.items]
-            if job is not last:
-                job.outcome["together_with"] = last.delivery.message.id
+        told: Outcome = {}
+        if turn.answer:
+            told |= self._answers.answer(last.delivery, last.plan.reply, turn.answer)
+        if turn.began and not turn.cut_off:
+            trouble = self._shown(session, waiting) or trouble
+        if trouble:
+            told["context_error"] = trouble
+        self._say(last, turn, told)
+        _tell(ours, turn, told, waiting)
+        return turn.cut_off
 
-    def _begin(self, jobs: Sequence[Job], token: str) -> list[Job]:
-        """Say that work on each job begins; return those that are still ours."""
-        ours = []
-        for job in jobs:
-            try:
-                job.delivery.started(token if job is jobs[-1] else None)
-                ours.append(job)
-            except WakebusError as exc:
-                job.error = exc
-        return ours
+    def _waiting(self, session: str) -> tuple[Waiting, str]:
+        try:
+            return self._context.waiting(session), ""
+        except OSError as exc:  # it waits on
+            return Waiting(), f"what waits could not be read: {exc}"
 
-    def _say(self, job: Job, turn: agent.Turn) -> None:
+    def _shown(self, session: str, waiting: Waiting) -> str:
+        try:
+            self._context.shown(session, waiting)
+        except OSError as exc:
+            return f"what was shown is shown again after a restart: {exc}"
+        return ""
+
+    def _say(self, job: Job, turn: agent.Turn, told: Outcome) -> None:
         message = job.delivery.message
-        how = turn.outcome.get("error") or "answered"
+        lost = [part for part in told.values() if isinstance(part, dict) and "reason" in part]
+        how = turn.outcome.get("error") or ("answered" if told else "done, nobody to answer")
+        if lost:
+            how = f"its answer was not sent: {lost[0]['reason']}"
         type_ = clean_line(message.type or "message", 40)
-        self._screen.show(f"· turn on {type_} from {message.sender} ({message.id}): {how}")
+        line = clean_line(f"· turn on {type_} from {message.sender} ({message.id}): {how}", 400)
+        self._screen.show(line)
+
+
+def _whole(outcome: Outcome) -> Outcome:
+    """Return the outcome, unless all that was to be done was a command that our stop cut off."""
+    if "turn" not in outcome and any(done.get("cancelled") for done in outcome["actions"]):
+        raise NotRunning(STOPPING)
+    return outcome
+
+
+def prompt(waiting: Waiting, items: Sequence[Item]) -> str:
+    """Return what the agent gets: what waited, then the messages of this turn, labelled."""
+    fence = secrets.token_hex(12)
+    parts = [label_context(waiting.items, fence), label_many(items, fence)]
+    if waiting.dropped:
+        note = f"[wakebus] {waiting.dropped} older notes were dropped: too many waited."
+        parts.insert(0, note)
+    return "\n".join(part for part in parts if part)
+
+
+def _begin(jobs: Sequence[Job], token: str) -> list[Job]:
+    """Say that work on each job begins; return those that are still ours."""
+    for job in jobs:
+        try:
+            # All show it: whichever is the last that is still ours, the token is good for it.
+            job.delivery.started(token)
+        except WakebusError as exc:
+            job.error = exc
+    return [job for job in jobs if job.error is None]
+
+
+def _tell(jobs: Sequence[Job], turn: agent.Turn, told: Outcome, waiting: Waiting) -> None:
+    """Fill each job's outcome; the answer was the newest's."""
+    last = jobs[-1]
+    for job in jobs:
+        job.outcome |= {"turn": turn.outcome, "answered": False}
+        if waiting.items:
+            job.outcome["context"] = [item.message.id for item in waiting.items]
+        if job is not last:
+            job.outcome["together_with"] = last.delivery.message.id
+    answered = told.get("answer", {}).get("result") == "queued"
+    last.outcome |= {**told, "answered": answered}

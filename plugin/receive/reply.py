@@ -2,21 +2,39 @@
 Where an answer goes: to the sender, to the chat that the channel names, or nowhere.
 
 Rule 1: the channel and session are carried unchanged. Rule 2: an answer that exists is never lost:
-while the broker is away the send is repeated under the same id. Rule 3: chats are the courier's;
-it is queued for it even before it has ever run.
+while the broker is away the send is repeated under the same id; what nobody takes is told in the
+outcome. Rule 3: nobody is told the same twice: a key names message and text, and the broker
+drops the second. Rule 4: chats are the courier's; an answer is queued for it even before it has
+ever run, a print that it cannot take belongs on the terminal.
 """
 
+import hashlib
 import threading
 import time
 from typing import Any, Final
 
-from wakebus.broker import Client, Delivery
+from wakebus.adapters import channel as channels
+from wakebus.adapters import registry
+from wakebus.broker import Client, Delivery, wire
 from wakebus.broker import message as messages
-from wakebus.broker.errors import NotNow, NotRunning, TimedOut, Undecided, WakebusError
+from wakebus.broker.errors import (
+    MailboxFull,
+    NotNow,
+    NotRunning,
+    TimedOut,
+    Undecided,
+    WakebusError,
+)
 from wakebus.plugin.rules.model import Reply
 
 COURIER: Final = "courier"
 PAUSE_S: Final = 0.5
+FULL_S: Final = 60.0  # how long a full mailbox may hold up a turn's place
+MAX_TEXT: Final = wire.MAX_BODY - (8 << 10)  # bytes as JSON; beside it: type, channel
+_TOLD: Final = 1500  # characters of an answer that nobody took, kept in the outcome
+
+Told = dict[str, Any]
+"""`result` (queued, not_sent), `at` (Unix seconds), `id` or `reason`."""
 
 
 class Answers:
@@ -25,57 +43,104 @@ class Answers:
     def __init__(self, client: Client, endpoint: str, stop: threading.Event) -> None:
         self._client, self._endpoint, self._stop = client, endpoint, stop
 
-    def answer(self, delivery: Delivery, reply: Reply, text: str) -> dict[str, Any]:
-        """Send `text` as `reply` says; return what the outcome tells of it."""
-        told: dict[str, Any] = {}
+    def answer(self, delivery: Delivery, reply: Reply, text: str) -> dict[str, Told]:
+        """
+        Send `text` as `reply` says; return what the outcome tells of it: `answer`, `channel`.
+
+        Raises NotRunning when the host stopped before the broker had it.
+        """
+        told: dict[str, Told] = {}
         if reply in ("sender", "both"):
-            told["answer"] = self._to_sender(delivery, text)
-        channel = self._channel(delivery, reply)
-        if channel:
-            told["channel"] = self.say(delivery, channel, text)
+            told["answer"] = _with_text(self._to_sender(delivery, text), text)
+        if channel := _channel(delivery, reply):
+            told["channel"] = _with_text(self._to_chat(delivery, channel, text), text)
         elif reply in ("channel", "both", "home"):
-            told["channel"] = {"result": "not_sent", "reason": "the message names no channel"}
+            told["channel"] = _with_text(_not_sent("the message names no channel"), text)
         return told
 
-    def _channel(self, delivery: Delivery, reply: Reply) -> str:
-        channel = delivery.message.channel
-        if reply == "home":
-            return channel.partition(":")[0]
-        return channel if reply in ("channel", "both") else ""
+    def show(self, delivery: Delivery, text: str) -> Told:
+        """
+        Hand a print to the courier, if the channel's platform has an adapter and it is known.
 
-    def _to_sender(self, delivery: Delivery, text: str) -> dict[str, Any]:
+        Raises NotRunning as `answer` does.
+        """
+        channel = delivery.message.channel
+        try:
+            if (platform := channels.parse(channel).platform) not in registry.known():
+                return _not_sent(f"no adapter for {platform}")
+        except WakebusError as exc:
+            return _not_sent(exc.text)
+        key = f"print-{delivery.message.id}"
+        return {
+            "to": COURIER,
+            **self._send(delivery, COURIER, _say(channel, fitting(text)), key=key),
+        }
+
+    def _to_sender(self, delivery: Delivery, text: str) -> Told:
         message = delivery.message
-        body = {"type": "answer", "text": text}
+        body = {"type": "answer", "text": fitting(text)}
         if message.channel:
             body["channel"] = message.channel
-        return self._send(delivery, message.sender, body, reply_to=message.id)
+        key = _key("answer", message.id, text)
+        return self._send(delivery, message.sender, body, reply_to=message.id, key=key)
 
-    def say(self, delivery: Delivery, channel: str, text: str) -> dict[str, Any]:
-        """Hand `text` to the courier for `channel`."""
-        body = {"type": "say", "text": text, "channel": channel}
-        return {"to": COURIER, **self._send(delivery, COURIER, body, queue=True)}
+    def _to_chat(self, delivery: Delivery, channel: str, text: str) -> Told:
+        key = _key("say", delivery.message.id, text)
+        body = _say(channel, fitting(text))
+        return {"to": COURIER, **self._send(delivery, COURIER, body, queue=True, key=key)}
 
-    def _send(
-        self, delivery: Delivery, to: str, body: dict[str, Any], **fields: Any
-    ) -> dict[str, Any]:
-        message = delivery.message
-        id = messages.new_id(time.time())
+    def _send(self, delivery: Delivery, to: str, body: dict[str, Any], **fields: Any) -> Told:
+        message, id = delivery.message, messages.new_id(time.time())
+        fields |= {
+            "id": id,
+            "sender": self._endpoint,
+            "session": message.session,
+            "cause": message.id,
+            "hops": message.hops + 1,
+            "path": (*message.path, self._endpoint)[-messages.MAX_PATH :],
+        }
+        give_up = time.monotonic() + FULL_S
         while True:
             try:
-                receipt = self._client.send(
-                    to,
-                    body,
-                    id=id,
-                    sender=self._endpoint,
-                    session=message.session,
-                    cause=message.id,
-                    hops=message.hops + 1,
-                    path=(*message.path, self._endpoint)[-messages.MAX_PATH :],
-                    **fields,
-                )
-                return {"result": receipt.state, "id": receipt.id}
+                found = self._client.send(to, body, **fields).id
+                again = {} if found == id else {"again": True}
+                return {"result": "queued", "id": found, "at": time.time(), **again}
             except (Undecided, NotNow, NotRunning, TimedOut) as exc:
+                if isinstance(exc, MailboxFull) and time.monotonic() > give_up:
+                    return _not_sent(exc.text)
                 if self._stop.wait(PAUSE_S):
-                    return {"result": "not_sent", "reason": str(exc)}
+                    raise NotRunning(f"stopped before the broker took the answer: {exc}") from exc
             except WakebusError as exc:
-                return {"result": "not_sent", "reason": str(exc)}
+                return _not_sent(exc.text)
+
+
+def fitting(text: str) -> str:
+    """Return `text`, or as much of it as one message holds."""
+    whole = len(text)
+    while (size := len(wire.dumps(text))) > MAX_TEXT:
+        text = text[: int(len(text) * 0.98 * MAX_TEXT / size)]
+    return text if len(text) == whole else f"{text}\n[cut: {len(text)} of {whole} characters]"
+
+
+def _channel(delivery: Delivery, reply: Reply) -> str:
+    channel = delivery.message.channel
+    if reply == "home":
+        return channel.partition(":")[0]
+    return channel if reply in ("channel", "both") else ""
+
+
+def _say(channel: str, text: str) -> dict[str, Any]:
+    return {"type": "say", "text": text, "channel": channel}
+
+
+def _key(what: str, id: str, text: str) -> str:
+    digest = hashlib.sha256(text.encode(errors="replace")).hexdigest()
+    return f"{what}-{id}-{digest[:16]}"
+
+
+def _not_sent(reason: str) -> Told:
+    return {"result": "not_sent", "reason": reason, "at": time.time()}
+
+
+def _with_text(told: Told, text: str) -> Told:
+    return told if told["result"] == "queued" else {**told, "text": text[:_TOLD]}

@@ -1,8 +1,8 @@
 """
 The terminal of a listening process: whole lines, one writer at a time.
 
-Rule 1: what is printed was rendered and cleaned before. Rule 2: a terminal that went away costs
-nothing but the lines.
+Rule 1: what is printed was rendered and cleaned before. Rule 2: a terminal that went away, that
+is none or that cannot show a character costs nothing but the lines.
 """
 
 import os
@@ -12,24 +12,33 @@ from typing import TextIO
 
 
 class Screen:
-    """Prints texts to `stream` without mixing them."""
+    """Prints texts to `stream` (standard output) without mixing them."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
-        self._stream = stream or sys.stdout
+        self._stream = sys.stdout if stream is None else stream  # None: it was closed at our start
         self._lock = threading.Lock()
-        self.color = self._stream.isatty() and not os.environ.get("NO_COLOR")
+        self.color = self._is_terminal() and not os.environ.get("NO_COLOR")
+
+    def _is_terminal(self) -> bool:
+        try:
+            return self._stream is not None and self._stream.isatty()
+        except (OSError, ValueError):
+            return False
 
     def show(self, text: str) -> str:
         """Print `text`; return an error, or "" when it was printed."""
+        if self._stream is None:
+            return "there is no standard output"
         with self._lock:
             try:
-                self._stream.write(f"{text}\n")
+                self._stream.write(f"{_writable(text, self._stream)}\n")
                 self._stream.flush()
                 return ""
-            except UnicodeEncodeError:
-                coding = self._stream.encoding or "ascii"
-                self._stream.write(text.encode(coding, "replace").decode(coding) + "\n")
-                self._stream.flush()
-                return ""
-            except (OSError, ValueError) as exc:
+            except (OSError, ValueError, LookupError) as exc:
                 return f"the terminal does not take it: {exc}"
+
+
+def _writable(text: str, stream: TextIO) -> str:
+    """Return `text` with `?` for what the stream's encoding has not."""
+    coding = getattr(stream, "encoding", None) or "utf-8"
+    return text.encode(coding, "replace").decode(coding)

@@ -2,14 +2,19 @@
 A trace in words: the broker's steps and the receiver's outcome, merged by time.
 
 Rule 1: pure. Rule 2: every step has its time and process. Rule 3: what came of a message stands
-below it, indented.
+below it, indented. Rule 4: an outcome is its receiver's own: whatever is in it, nothing raises.
 """
 
+import math
 import time
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 Traced = dict[str, Any]
+
+MAX_DEPTH: Final = 8  # levels of indentation; what is deeper stays at this one
+_SAID: Final = ("started", "ended", "t", "at", "what")  # shown as the step itself
+_MORE: Final = ("skipped", "context_error", "together_with", "interrupted_by", "note")
 
 
 class Step(NamedTuple):
@@ -22,95 +27,127 @@ class Step(NamedTuple):
 
 def tell(messages: Sequence[Traced], asked: str) -> list[str]:
     """Return the lines of a trace; `asked` is marked."""
-    known = {m["id"]: m for m in messages}
-    children: dict[str | None, list[Traced]] = {}
-    for message in messages:
-        parent = next(
-            (message.get(k) for k in ("cause", "reply_to") if message.get(k) in known), None
-        )
-        children.setdefault(parent if parent != message["id"] else None, []).append(message)
     lines: list[str] = []
-    for root in children.get(None, []):
-        lines += _tree(root, children, asked, 0)
+    for depth, message in _in_order(messages):
+        pad = "    " * min(depth, MAX_DEPTH)
+        lines.append(pad + _head(message, asked))
+        for step in steps(message):
+            lines.append(f"{pad}  {_clock(step.t)}  {step.what:9} {step.detail}".rstrip())
     return lines
 
 
-def _tree(
-    message: Traced, children: dict[str | None, list[Traced]], asked: str, depth: int
-) -> Iterator[str]:
-    pad = "    " * min(depth, 8)
-    yield pad + _head(message, asked)
-    for step in steps(message):
-        yield f"{pad}  {_clock(step.t)}  {step.what:9} {step.detail}".rstrip()
-    for child in children.get(message["id"], []):
-        yield from _tree(child, children, asked, depth + 1)
+def _in_order(messages: Sequence[Traced]) -> Iterator[tuple[int, Traced]]:
+    """Yield each message once with its depth: below what caused it, or what it answers."""
+    known = {str(message.get("id")): message for message in messages}
+    below: dict[str, list[str]] = {}
+    roots: list[str] = []
+    for id, message in known.items():
+        links = (str(message.get(key)) for key in ("cause", "reply_to"))
+        parent = next((link for link in links if link in known and link != id), None)
+        (roots if parent is None else below.setdefault(parent, [])).append(id)
+    left = dict(known)
+    while left:
+        # Without a root in sight they are in a ring, which only a forger makes.
+        stack = [(0, id) for id in reversed(roots)] or [(0, next(iter(left)))]
+        roots = []
+        while stack:
+            depth, id = stack.pop()
+            if (found := left.pop(id, None)) is not None:
+                yield depth, found
+                stack += [(depth + 1, child) for child in reversed(below.get(id, []))]
 
 
 def _head(message: Traced, asked: str) -> str:
-    mark = " ◀" if message["id"] == asked else ""
-    channel = f" [{message['channel']}]" if message.get("channel") else ""
+    mark = " ◀" if message.get("id") == asked else ""
+    channel = f" [{_short(message['channel'])}]" if message.get("channel") else ""
     claimed = " (claimed)" if message.get("claimed") else ""
-    type_ = message.get("type") or "untyped"
-    who = f"{message['from']}{claimed} → {message['to']}"
-    return f"{message['id']}  {who}  {type_}{channel}  {message['state']}{mark}"
+    type_ = _short(message.get("type") or "untyped")
+    id, sender, to, state = (_short(message.get(key)) for key in ("id", "from", "to", "state"))
+    return f"{id}  {sender}{claimed} → {to}  {type_}{channel}  {state}{mark}"
 
 
 def steps(message: Traced) -> list[Step]:
-    """Return a message's steps, oldest first."""
-    found = [_broker_step(step) for step in message.get("steps", [])]
+    """Return a message's steps in their order: the broker's and, after `held`, its receiver's."""
+    said = [step for step in _list(message.get("steps")) if isinstance(step, dict)]
+    found = [_broker_step(step) for step in said]
     outcome = message.get("outcome")
-    if isinstance(outcome, dict):
-        ended = message["steps"][-1]["t"] if message.get("steps") else 0.0
-        found += _outcome_steps(outcome, ended)
-    return sorted(found, key=lambda step: step.t)
+    if not isinstance(outcome, dict):
+        return sorted(found, key=lambda step: step.t)
+    # The broker writes `held` while the receiver is at work already, and its ack ends it all.
+    held = max((step.t for step in found if step.what == "held"), default=0.0)
+    ended = found[-1].t if found else 0.0
+    theirs = _outcome_steps(outcome, ended, _process(said[-1]) if said else "receiver")
+    order = [(step.t, 0, step) for step in found[:-1]]
+    order += [(max(held, min(step.t, ended)), 1, step) for step in theirs]
+    order += [(step.t, 2, step) for step in found[-1:]]
+    return [step for _, _, step in sorted(order, key=lambda entry: entry[:2])]
 
 
 def _broker_step(step: dict[str, Any]) -> Step:
-    what = str(step.get("what"))
-    parts = [str(step["by"])] if "by" in step else []
-    if step.get("pid"):
-        parts.append(f"pid {step['pid']}")
+    what = _short(step.get("what"))
+    parts = [_process(step)]
     if what == "queued":
         parts.append("receiver is there" if step.get("live") else "receiver is away")
         if step.get("ahead"):
-            parts.append(f"{step['ahead']} ahead")
-    if step.get("attempt", 1) > 1:
-        parts.append(f"attempt {step['attempt']}")
-    parts += [str(step[key]) for key in ("reason", "why") if step.get(key)]
-    return Step(float(step.get("t", 0)), what, ", ".join(parts))
+            parts.append(f"{_short(step['ahead'])} ahead")
+    if step.get("attempt", 1) != 1:
+        parts.append(f"attempt {_short(step['attempt'])}")
+    parts += [_short(step[key]) for key in ("reason", "why") if step.get(key)]
+    return Step(_time(step.get("t"), 0.0), what, ", ".join(parts))
 
 
-def _outcome_steps(outcome: dict[str, Any], ended: float) -> Iterator[Step]:
+def _process(step: Mapping[str, Any]) -> str:
+    """Return who took a step; only the broker does not say so."""
+    name = _short(step["by"]) if step.get("by") else "broker"
+    return f"{name}, pid {_short(step['pid'])}" if step.get("pid") else name
+
+
+def _outcome_steps(outcome: dict[str, Any], ended: float, process: str) -> Iterator[Step]:
+    def step(what: object, t: object, detail: str) -> Step:
+        parts = [detail, f"({process})"]
+        return Step(_time(t, ended), _short(what), " ".join(part for part in parts if part))
+
     if "rule" in outcome:
-        wake = f", wake {outcome['wake']}" if outcome.get("wake") else ""
-        yield Step(float(outcome.get("at", ended)), "rule", f"{outcome['rule']}{wake}")
-    for action in outcome.get("actions", []):
-        yield Step(
-            float(action.get("t", ended)), str(action.get("what")), _facts(action, "t", "what")
-        )
+        wake = f", wake {_short(outcome['wake'])}" if outcome.get("wake") else ""
+        yield step("rule", outcome.get("at"), _short(outcome["rule"]) + wake)
+    for action in _list(outcome.get("actions")):
+        if isinstance(action, dict):
+            yield step(action.get("what", "action"), action.get("t"), _facts(action))
     turn = outcome.get("turn")
     if isinstance(turn, dict):
-        yield Step(float(turn.get("started", ended)), "turn", "began")
-        yield Step(float(turn.get("ended", ended)), "turn", _facts(turn, "started", "ended"))
-    if isinstance(outcome.get("answer"), dict):
-        yield Step(ended, "answer", _facts(outcome["answer"]))
-    channel = outcome.get("channel")
-    if isinstance(channel, dict):
-        yield Step(float(channel.get("at", ended)), "channel", _facts(channel, "at"))
-    for key in ("skipped", "together_with", "interrupted_by", "note"):
-        if key in outcome:
-            yield Step(ended, key, str(outcome[key]))
+        yield step("turn", turn.get("started"), "began")
+        if outcome.get("context"):
+            yield step("context", turn.get("started"), f"shown: {_short(outcome['context'])}")
+        yield step("turn", turn.get("ended"), _facts(turn))
+    for what in ("answer", "channel"):
+        if isinstance(outcome.get(what), dict):
+            yield step(what, outcome[what].get("at"), _facts(outcome[what]))
+    for what in _MORE:
+        if what in outcome:
+            yield step(what, None, _short(outcome[what]))
 
 
-def _facts(data: dict[str, Any], *without: str) -> str:
-    shown = {k: v for k, v in data.items() if k not in (*without, "started", "ended") and v != ""}
-    return ", ".join(f"{key} {_short(value)}" for key, value in shown.items())
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _time(value: Any, otherwise: float) -> float:
+    usable = isinstance(value, int | float) and 0 <= value < 1e11  # not NaN, not beyond year 5138
+    return float(value) if usable else otherwise
+
+
+def _facts(data: Mapping[Any, Any]) -> str:
+    shown = {key: value for key, value in data.items() if key not in _SAID and value != ""}
+    return ", ".join(f"{_short(key)} {_short(value)}" for key, value in shown.items())
 
 
 def _short(value: Any) -> str:
+    if isinstance(value, list):
+        value = ", ".join(map(str, value[:100]))
     text = " ".join(str(value).split())
     return text if len(text) <= 200 else f"{text[:200]}…"
 
 
 def _clock(t: float) -> str:
+    t = t if math.isfinite(t) else 0.0
     return time.strftime("%H:%M:%S", time.localtime(t)) + f".{int(t * 1000) % 1000:03d}"

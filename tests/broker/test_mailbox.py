@@ -1,6 +1,7 @@
 """Which message of one endpoint goes out next."""
 
 from collections import defaultdict
+from random import Random
 
 import pytest
 from hypothesis import given, settings
@@ -218,7 +219,7 @@ def test_empty_lanes_are_forgotten() -> None:
     luck=st.randoms(use_true_random=False),
 )
 def test_a_poison_condemns_no_innocent(
-    lanes: list[str], poisons: set[int], window: int, luck: "st.random.Random"
+    lanes: list[str], poisons: set[int], window: int, luck: Random
 ) -> None:
     """PROTOCOL-6.9: a message that always kills is dead after 5 attempts, and alone."""
     box = filled(*lanes, window=window)
@@ -271,14 +272,14 @@ class Life(RuleBasedStateMachine):
 
     @rule(pick=st.randoms(use_true_random=False), after=st.floats(0.5, 5))
     @precondition(lambda self: self.box.out)
-    def later(self, pick: "st.random.Random", after: float) -> None:
+    def later(self, pick: Random, after: float) -> None:
         one = pick.choice(self.box.out)
         self.box.give_back(one.id, self.now + after)
         self.held[one.lane] = self.now + after
 
     @rule(pick=st.randoms(use_true_random=False))
     @precondition(lambda self: self.box.entries)
-    def end(self, pick: "st.random.Random") -> None:
+    def end(self, pick: Random) -> None:
         one = self.box.entries[pick.choice(sorted(self.box.entries))]
         self.box.end(one.id)
         if not any(e.lane == one.lane for e in self.box.entries.values()):
@@ -286,12 +287,12 @@ class Life(RuleBasedStateMachine):
 
     @rule(pick=st.randoms(use_true_random=False))
     @precondition(lambda self: self.box.entries)
-    def adopt(self, pick: "st.random.Random") -> None:
+    def adopt(self, pick: Random) -> None:
         self.box.adopt(pick.choice(sorted(self.box.entries)))
 
     @rule(pick=st.randoms(use_true_random=False))
     @precondition(lambda self: self.box.out)
-    def more(self, pick: "st.random.Random") -> None:
+    def more(self, pick: Random) -> None:
         self.box.allow_more(pick.choice(self.box.out).id)
 
     @rule(died=st.booleans())
@@ -308,12 +309,14 @@ class Life(RuleBasedStateMachine):
     def nothing_starves(self) -> None:
         """Whatever happened before: if all ends well, everything goes out, in order."""
         order: dict[str, list[int]] = defaultdict(list)
+        already = {e.id for e in self.box.out}  # adopted ones may be out of order
         self.now += 100
         for _ in range(10 * len(self.box.entries) + 1):
             while self.box.take(self.now):
                 pass
             for one in sorted(self.box.out, key=lambda e: e.seq):
-                order[one.lane].append(one.seq)
+                if one.id not in already:
+                    order[one.lane].append(one.seq)
                 self.box.end(one.id)
         assert not self.box.entries
         assert all(seqs == sorted(seqs) for seqs in order.values())
@@ -331,7 +334,7 @@ class Life(RuleBasedStateMachine):
 
 
 TestLife = Life.TestCase
-TestLife.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestLife.settings = settings(max_examples=30, stateful_step_count=40, deadline=None)
 
 
 @pytest.mark.parametrize("lanes", [1, 10, 500])

@@ -15,7 +15,11 @@ from wakebus.broker.errors import BadFrame, BadVersion, ProtocolError, TooBig
 
 texts = st.text(st.characters(exclude_categories=["Cs"]))
 values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | texts,
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | texts,
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(texts, inner, max_size=4),
     max_leaves=12,
 )

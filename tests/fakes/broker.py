@@ -47,6 +47,8 @@ class Broker:
         os.close(child_end)
         with os.fdopen(ready, encoding="utf-8") as pipe:
             self.word = pipe.read()
+        if self.word != "ready":
+            self.process.wait(30)
         return self
 
     @property
@@ -98,6 +100,9 @@ class Broker:
             text=True,
             timeout=60,
         )
+
+
+MakeBroker = Callable[..., Broker]
 
 
 def until(condition: Callable[[], Any], timeout: float = 15.0) -> Any:

@@ -5,6 +5,7 @@ import json
 import secrets
 import time
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 import zmq
@@ -127,6 +128,9 @@ class Peer:
             texts.append(delivery["message"]["body"]["text"])
             self.say("handled", delivery)
         return texts
+
+
+MakePeer = Callable[..., Peer]
 
 
 def reference(delivery: Answer) -> Answer:

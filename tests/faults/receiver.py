@@ -46,11 +46,17 @@ def recorder(path: str) -> Callable[..., None]:
     return record
 
 
+def wait_for_the_end(stop: threading.Event) -> None:
+    """Set `stop` when this program's input closes."""
+    sys.stdin.read()
+    stop.set()
+
+
 def main(name: str, path: str, seed: str, longest_ms: str = "600") -> None:
     record, chance = recorder(path), random.Random(int(seed))
     put_off: set[str] = set()
     stop = threading.Event()
-    threading.Thread(target=lambda: (sys.stdin.read(), stop.set()), daemon=True).start()
+    threading.Thread(target=wait_for_the_end, args=(stop,), daemon=True).start()
 
     def handle(delivery: Delivery) -> Outcome:
         text, id = delivery.message.text, delivery.message.id

@@ -50,9 +50,15 @@ class Sender:
             timeout = 5.0
 
 
+def wait_for_the_end(stop: threading.Event) -> None:
+    """Set `stop` when this program's input closes."""
+    sys.stdin.read()
+    stop.set()
+
+
 def main(name: str, receipts: str, seed: str, *receivers: str) -> None:
     stop = threading.Event()
-    threading.Thread(target=lambda: (sys.stdin.read(), stop.set()), daemon=True).start()
+    threading.Thread(target=wait_for_the_end, args=(stop,), daemon=True).start()
     chance = random.Random(int(seed))
     numbers = {(to, session): 0 for to in receivers for session in SESSIONS}
     with Path(receipts).open("w", buffering=1) as lines, Client() as client:

@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from faults.conftest import Run, lines
 
 from fakes.broker import Broker, until
-from fakes.program import Program
+from fakes.program import Program, Run, lines
 from wakebus.broker import Client, Receipt
 
 ATTEMPTS = 5

@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 
 from fakes.broker import Broker, until
-from fakes.program import Program, frozen
+from fakes.program import Program, frozen, lines
 from wakebus.broker import Client, Delivery, Outcome
 from wakebus.broker.errors import MailboxFull
 

@@ -1,0 +1,111 @@
+"""Child services, found by entry point, as children of a real broker."""
+
+import os
+import signal
+from pathlib import Path
+
+import psutil
+import pytest
+
+from fakes.broker import Broker, until
+
+SERVICE = """
+import os, pathlib, sys
+HERE = pathlib.Path(__file__).parent
+
+def serve(stop):
+    with (HERE / "started").open("a") as file:
+        file.write(f"{os.getpid()} {os.environ['HERMES_BUS_ROOT']}\\n")
+    while not stop.wait(0.02):
+        if (HERE / "fall").exists():
+            (HERE / "fall").unlink()
+            raise SystemExit(3)
+    (HERE / "ended").write_text("in peace")
+    return 0
+"""
+
+
+class Service:
+    """A service `probe` that is installed where only this test's broker finds it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        (folder / "probe_service.py").write_text(SERVICE)
+        info = folder / "probe-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text("Metadata-Version: 2.1\nName: probe\nVersion: 1.0\n")
+        (info / "entry_points.txt").write_text("[wakebus.services]\nprobe = probe_service:serve\n")
+
+    @property
+    def pids(self) -> list[int]:
+        """The processes that ran it, oldest first."""
+        file = self.folder / "started"
+        return (
+            [int(line.split()[0]) for line in file.read_text().splitlines()]
+            if file.exists()
+            else []
+        )
+
+
+@pytest.fixture
+def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Service:
+    """The probe, on the path of every process that the test starts."""
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    return Service(tmp_path)
+
+
+def serving(root: Path) -> Broker:
+    """Start a broker with its services."""
+    broker = Broker(root, services=True).start()
+    assert broker.word == "ready", broker.word
+    return broker
+
+
+def ended(pid: int) -> bool:
+    """Whether a process is there no more."""
+    return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+
+
+def test_a_service_lives_and_ends_with_the_broker(bus_root: Path, service: Service) -> None:
+    """PROTOCOL-1.9: it knows its bus, and is asked to end."""
+    broker = serving(bus_root)
+    (pid,) = until(lambda: service.pids)
+    assert str(bus_root) in (service.folder / "started").read_text()
+    assert broker.stop() == 0
+    assert ended(pid) and (service.folder / "ended").read_text() == "in peace"
+
+
+def test_a_service_that_falls_is_started_again(bus_root: Path, service: Service) -> None:
+    """PROTOCOL-1.9: and the log says so."""
+    broker = serving(bus_root)
+    try:
+        until(lambda: service.pids)
+        (service.folder / "fall").touch()
+        until(lambda: len(service.pids) == 2)
+        assert "service probe ended" in broker.log
+    finally:
+        broker.stop()
+
+
+def test_a_killed_broker_leaves_no_service_behind(bus_root: Path, service: Service) -> None:
+    """PROTOCOL-1.9: the pipe closes, and it ends by itself."""
+    broker = serving(bus_root)
+    (pid,) = until(lambda: service.pids)
+    broker.kill()
+    until(lambda: ended(pid))
+    assert (service.folder / "ended").read_text() == "in peace"
+
+
+def test_a_service_that_does_not_end_is_killed(bus_root: Path, service: Service) -> None:
+    """PROTOCOL-1.9, PROTOCOL-1.6: a stopped one does not hold the broker's exit."""
+    broker = serving(bus_root)
+    (pid,) = until(lambda: service.pids)
+    os.kill(pid, signal.SIGSTOP)
+    assert broker.stop() == 0
+    assert ended(pid)
+
+
+def test_services_can_be_off(broker: Broker, service: Service) -> None:
+    """PROTOCOL-1.9: `services = false`."""
+    assert broker.word == "ready"
+    assert psutil.Process(broker.pid).children() == [] and service.pids == []

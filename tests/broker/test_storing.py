@@ -1,0 +1,95 @@
+"""The store thread."""
+
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fakes.broker import until
+from wakebus.broker.errors import Refused
+from wakebus.broker.store import Store
+from wakebus.broker.storing import BATCH, QUEUE, StoreThread
+
+
+@pytest.fixture
+def woken() -> threading.Event:
+    """Set when the thread has results."""
+    return threading.Event()
+
+
+@pytest.fixture
+def thread(tmp_path: Path, woken: threading.Event) -> Iterator[StoreThread]:
+    """A thread on an empty store."""
+    found = StoreThread(Store(tmp_path / "bus.db"), woken.set)
+    yield found
+    found.stop()
+
+
+def call(act: Callable[[], None]) -> None:
+    """Call it."""
+    act()
+
+
+def test_results_come_in_order_and_when_collected(
+    thread: StoreThread, woken: threading.Event
+) -> None:
+    """`done` runs in the collecting thread, after the commit."""
+    seen: list[Any] = []
+    for n in range(50):
+        thread.submit(lambda _, n=n: n, seen.append)
+    until(lambda: woken.is_set() and (thread.collect(call) or len(seen) == 50))
+    assert seen == list(range(50)) and thread.idle()
+
+
+def test_it_is_idle_only_when_all_is_collected(thread: StoreThread, woken: threading.Event) -> None:
+    """PROTOCOL-1.6: what was accepted is not forgotten at the end."""
+    gate = threading.Event()
+    thread.submit(lambda _: gate.wait(10), lambda _: None)
+    assert not thread.idle()
+    gate.set()
+    assert woken.wait(10)
+    until(lambda: not thread.idle())
+    thread.collect(call)
+    until(thread.idle)
+
+
+def test_an_error_is_a_result(thread: StoreThread, woken: threading.Event) -> None:
+    """The one who asked gets it, nobody else."""
+    seen: list[Any] = []
+
+    def fails(_: Store) -> None:
+        raise Refused("no")
+
+    thread.submit(fails, seen.append)
+    thread.submit(lambda _: "fine", seen.append)
+    until(lambda: thread.collect(call) or len(seen) == 2)
+    assert isinstance(seen[0], Refused) and seen[1] == "fine"
+
+
+def test_it_says_when_it_is_full(thread: StoreThread) -> None:
+    """Beyond the queue's limit senders are told `busy`."""
+    gate = threading.Event()
+    thread.submit(lambda _: gate.wait(10))
+    for _ in range(QUEUE + BATCH + 1):
+        thread.submit(lambda _: None)
+    assert thread.full()
+    gate.set()
+    until(lambda: not thread.full())
+
+
+def test_a_fault_ends_the_process(tmp_path: Path) -> None:
+    """A mute broker is worse than none: exit status 70, at once."""
+    script = (
+        "from pathlib import Path\n"
+        "from wakebus.broker.store import Store\n"
+        "from wakebus.broker.storing import StoreThread\n"
+        f"store = Store(Path({str(tmp_path / 'bus.db')!r}))\n"
+        "store.transaction = lambda works: 1 / 0\n"
+        "StoreThread(store, lambda: None).submit(lambda s: None)\n"
+    )
+    found = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=60)
+    assert found.returncode == 70

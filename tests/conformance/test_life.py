@@ -1,0 +1,333 @@
+"""PROTOCOL.md section 6: the life of a delivery, against real brokers and processes."""
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from fakes.broker import Broker, MakeBroker, until
+from fakes.peer import MakePeer, Peer, reference
+from wakebus.broker import errors
+
+
+def traced(peer: Peer, id: str) -> dict[str, Any]:
+    """Return what `trace` says of one message."""
+    found: dict[str, Any] = next(m for m in peer.ask("trace", id=id)["messages"] if m["id"] == id)
+    return found
+
+
+def steps(peer: Peer, id: str) -> list[str]:
+    """Return the steps of a message."""
+    return [step["what"] for step in traced(peer, id)["steps"]]
+
+
+def test_a_delivery(peer: Peer, other: Peer, name: str) -> None:
+    """PROTOCOL-6.2: all its fields."""
+    other.register(name)
+    id = peer.send(name, "hi")["id"]
+    delivery = other.take()
+    assert delivery.pop("message")["id"] == id
+    assert delivery == {
+        "to": name,
+        "epoch": 1,
+        "attempt": 1,
+        "redelivered": False,
+        "started": False,
+        "asks": False,
+        "claimed": True,
+        "sender_known": False,
+    }
+
+
+def test_the_straight_way(peer: Peer, other: Peer, name: str) -> None:
+    """PROTOCOL-6.1, PROTOCOL-6.3, PROTOCOL-6.4, PROTOCOL-6.5: each word is stored and answered."""
+    other.register(name)
+    id = peer.send(name)["id"]
+    delivery = other.take()
+    assert traced(peer, id)["state"] == "queued"
+    assert other.say("got", delivery) == {"id": id}
+    assert traced(peer, id)["state"] == "delivered"
+    assert other.say("started", delivery) == {"id": id}
+    assert traced(peer, id)["state"] == "delivered"
+    assert other.say("handled", delivery, outcome={"rule": "r", "n": [1]}) == {"id": id}
+    found = traced(peer, id)
+    assert (found["state"], found["outcome"]) == ("handled", {"rule": "r", "n": [1]})
+    assert steps(peer, id) == ["accepted", "queued", "held", "started", "handled"]
+
+
+def test_saying_it_twice_is_harmless(peer: Peer, other: Peer, name: str) -> None:
+    """PROTOCOL-6.1, PROTOCOL-6.3: also after the end, in any order; the first end counts."""
+    other.register(name)
+    id = peer.send(name)["id"]
+    delivery = other.take()
+    for verb in ("got", "got", "started", "got", "started"):
+        other.say(verb, delivery)
+    other.say("handled", delivery, outcome={"n": 1})
+    for verb in ("handled", "refused", "got", "started"):
+        assert other.say(verb, delivery, outcome={"n": 2}) == {"id": id}
+    assert other.say("later", delivery, after_s=1) == {"id": id}
+    assert traced(peer, id)["outcome"] == {"n": 1}
+
+
+def test_an_end_without_got(peer: Peer, other: Peer, name: str) -> None:
+    """PROTOCOL-6.1: a lost `got` turns no finished work into a redelivery."""
+    other.register(name)
+    id = peer.send(name)["id"]
+    other.say("handled", other.take())
+    assert traced(peer, id)["state"] == "handled"
+
+
+def test_many_words_at_once(peer: Peer, other: Peer, name: str) -> None:
+    """PROTOCOL-6.3: a client need not wait for one answer before the next word."""
+    other.register(name)
+    id = peer.send(name)["id"]
+    named = reference(other.take())
+    numbers = [
+        other.request(verb, named) for verb in ("got", "started", "handled", "got", "handled")
+    ]
+    assert [other.answer(n) for n in numbers] == [{"id": id}] * 5
+    assert steps(peer, id) == ["accepted", "queued", "held", "started", "handled"]
+
+
+@pytest.mark.parametrize("change", [{"to": 5}, {"id": None}, {"epoch": "1"}, {"epoch": True}])
+@pytest.mark.parametrize("verb", ["got", "started", "handled", "refused", "later"])
+def test_a_delivery_named_wrongly(
+    peer: Peer, other: Peer, name: str, verb: str, change: dict[str, Any]
+) -> None:
+    """PROTOCOL-6.3: by kind of field."""
+    other.register(name)
+    peer.send(name)
+    named = {**reference(other.take()), "after_s": 1, **change}
+    assert other.error(verb, **named).code == "bad_message"
+
+
+def test_a_delivery_of_somebody_else(peer: Peer, other: Peer, name: str) -> None:
+    """PROTOCOL-6.3: another connection, another epoch, no such name."""
+    other.register(name)
+    peer.send(name)
+    named = reference(other.take())
+    assert peer.error("handled", **named).code == "not_registered"
+    assert other.error("handled", **{**named, "epoch": 2}).code == "not_registered"
+    assert other.error("handled", **{**named, "epoch": 0}).code == "fenced"
+    assert other.error("handled", **{**named, "to": "nobody"}).code == "not_registered"
+    assert other.ask("handled", **{**named, "id": "never-was"}) == {"id": "never-was"}
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        *({"token": bad} for bad in ("short", "x" * 129, 5, [])),
+        *({"hops": bad} for bad in (-1, True, 0.5, "1", 2**70)),
+        *({"path": bad} for bad in ("a", [5], ["a b"], ["a"] * 65, {})),
+    ],
+    ids=lambda value: str(value)[:30],
+)
+def test_a_start_with_wrong_fields(
+    peer: Peer, other: Peer, name: str, fields: dict[str, Any]
+) -> None:
+    """PROTOCOL-6.4: refused; nothing of it is kept."""
+    other.register(name)
+    id = peer.send(name)["id"]
+    error = other.error("started", **reference(other.take()), **{"token": "t" * 16, **fields})
+    assert isinstance(error, errors.Refused)
+    assert "started" not in steps(peer, id)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "code"),
+    [
+        ([], "bad_message"),
+        ("fine", "bad_message"),
+        (5, "bad_message"),
+        ({"x": "a" * (16 << 10)}, "too_big"),
+        ({"x": "ü" * (9 << 10)}, "too_big"),
+        ({"v": [[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]}, "bad_message"),
+    ],
+    ids=lambda value: str(value)[:20],
+)
+def test_a_wrong_outcome(peer: Peer, other: Peer, name: str, outcome: Any, code: str) -> None:
+    """PROTOCOL-6.5: the delivery stays in hand and can be ended with another one."""
+    other.register(name)
+    id = peer.send(name)["id"]
+    delivery = other.take()
+    for verb in ("handled", "refused"):
+        assert other.error(verb, **reference(delivery), outcome=outcome).code == code
+    other.say("handled", delivery, outcome=None)
+    assert traced(peer, id)["state"] == "handled"
+
+
+def test_a_refusal(peer: Peer, other: Peer, name: str) -> None:
+    """PROTOCOL-6.6: a dead letter with reason and outcome; a long reason is cut."""
+    other.register(name)
+    before = peer.ask("status")["dead_letters"]
+    id = peer.send(name)["id"]
+    other.say("refused", other.take(), reason="no" * 800, outcome={"rule": "r"})
+    found = traced(peer, id)
+    assert (found["state"], found["outcome"]) == ("dead", {"rule": "r"})
+    assert found["reason"] == ("no" * 800)[:1000]
+    assert peer.ask("status")["dead_letters"] == before + 1
+
+
+def test_a_refusal_without_a_text(peer: Peer, other: Peer, name: str) -> None:
+    """PROTOCOL-6.6: a reason of another kind is an error, none is said so."""
+    other.register(name)
+    id = peer.send(name)["id"]
+    delivery = other.take()
+    assert other.error("refused", **reference(delivery), reason=["no"]).code == "bad_message"
+    other.say("refused", delivery)
+    assert traced(peer, id)["reason"] == "refused by its receiver"
+
+
+def test_later_holds_its_lane_only(peer: Peer, other: Peer, name: str) -> None:
+    """PROTOCOL-6.7: it comes again first of its lane, and counts no attempt."""
+    other.register(name)
+    for text, session in (("a1", "a"), ("a2", "a"), ("b1", "b")):
+        peer.send(name, text, session=session)
+    first, second = other.take(), other.take()
+    assert {d["message"]["body"]["text"] for d in (first, second)} == {"a1", "b1"}
+    other.say("later", first, after_s=0.3)
+    other.say("handled", second)
+    peer.send(name, "b2", session="b")
+    assert other.take()["message"]["body"]["text"] == "b2"
+    again = other.take()
+    assert again["message"]["body"]["text"] == "a1"
+    assert (again["attempt"], again["redelivered"]) == (1, False)
+    other.say("handled", again)
+    assert other.finish() == ["a2"]
+
+
+@pytest.mark.parametrize("after", [-1, 86_401, "1", None, True, [], 2**70])
+def test_a_wrong_time_for_later(peer: Peer, other: Peer, name: str, after: Any) -> None:
+    """PROTOCOL-6.7: 0 to 86,400 seconds."""
+    other.register(name)
+    peer.send(name)
+    assert other.error("later", **reference(other.take()), after_s=after).code == "bad_message"
+
+
+def test_later_with_zero_seconds(peer: Peer, other: Peer, name: str) -> None:
+    """PROTOCOL-6.7: at once, as often as it is said."""
+    other.register(name)
+    peer.send(name)
+    for _ in range(20):
+        other.say("later", other.take(), after_s=0)
+    assert other.finish() == ["hi"]
+
+
+def test_later_is_forgotten_by_a_restart(broker: Broker, peers: MakePeer) -> None:
+    """PROTOCOL-6.7: it comes at once then, to the holder that comes back."""
+    peer = peers(broker, "a" * 16)
+    peer.register("e")
+    peer.send("e", "work", sender="e")
+    peer.say("later", peer.take(), after_s=3600)
+    broker.restart()
+    again = peers(broker, "a" * 16)
+    again.register("e")
+    assert again.finish() == ["work"]
+
+
+def dying(broker: Broker, *, poison: str = "", words: str = "'got'") -> dict[str, Any]:
+    """
+    Run a receiver of `e` that is killed by the first message that holds `poison`, having said
+    `words` of it; other messages it handles. Return how it ended.
+    """
+    script = (
+        "import sys, os; sys.path.insert(0, 'tests')\n"
+        "from fakes.peer import Peer\n"
+        f"p = Peer({broker.address!r}); p.register('e')\n"
+        "while True:\n"
+        "    d = p.take()\n"
+        "    text = d['message']['body']['text']\n"
+        f"    if {poison!r} in text:\n"
+        f"        for word in [{words}]: p.say(word, d)\n"
+        "        os.kill(os.getpid(), 9)\n"
+        "    p.say('handled', d)\n"
+    )
+    return {"status": subprocess.run([sys.executable, "-c", script], timeout=60).returncode}
+
+
+def test_a_receiver_that_dies(broker: Broker, peers: MakePeer) -> None:
+    """PROTOCOL-6.8: the message comes again, with attempt and labels."""
+    peer = peers(broker)
+    id = peer.send("e", "work", queue=True)["id"]
+    assert dying(broker)["status"] == -9
+    peer.register("e")
+    again = peer.take()
+    assert (again["attempt"], again["redelivered"], again["started"]) == (2, True, False)
+    assert steps(peer, id)[-2:] == ["held", "returned"]
+
+
+def test_a_receiver_that_dies_at_work(broker: Broker, peers: MakePeer) -> None:
+    """PROTOCOL-6.8, PROTOCOL-6.2: `started` says that the work had begun."""
+    peer = peers(broker)
+    peer.send("e", "work", queue=True)
+    dying(broker, words="'got', 'started'")
+    peer.register("e")
+    again = peer.take()
+    assert (again["attempt"], again["redelivered"], again["started"]) == (2, True, True)
+
+
+def test_a_poison_dies_alone(make_broker: MakeBroker, peers: MakePeer) -> None:
+    """PROTOCOL-6.8, PROTOCOL-6.9: after the last attempt it is dead, and no innocent with it."""
+    broker = make_broker(attempts=3)
+    peer = peers(broker)
+    innocent = [peer.send("e", str(n), queue=True, session=str(n))["id"] for n in range(8)]
+    bad = peer.send("e", "poison", session="p")["id"]
+    innocent += [peer.send("e", str(n), session=str(n))["id"] for n in range(8, 16)]
+    deaths = 0
+    while traced(peer, bad)["state"] != "dead":
+        dying(broker, poison="poison")
+        deaths += 1
+        until(lambda: peer.ask("list")["endpoints"][0]["state"] == "away")
+    assert deaths == 3 and "3 times" in traced(peer, bad)["reason"]
+    peer.register("e")
+    while any(traced(peer, id)["state"] != "handled" for id in innocent):
+        peer.finish()
+
+
+def test_expiry(make_broker: MakeBroker, peers: MakePeer) -> None:
+    """PROTOCOL-6.10: what waited too long is dead; what is in hand is not."""
+    broker = make_broker()
+    peer = peers(broker)
+    peer.register("e")
+    ids = [peer.send("e", sender="e", ttl_s=0.2)["id"] for _ in range(2)]
+    held = peer.take()
+    until(lambda: traced(peer, ids[1])["state"] == "dead")
+    assert "expired" in traced(peer, ids[1])["reason"]
+    peer.say("handled", held)
+    assert traced(peer, ids[0])["state"] == "handled"
+    assert peer.silence() == []
+
+
+def test_expiry_of_what_a_restart_finds(broker: Broker, peers: MakePeer) -> None:
+    """PROTOCOL-6.10: the broker's own deadline is stored."""
+    id = peers(broker).send("e", queue=True, ttl_s=0.05)["id"]
+    broker.restart()
+    peer = peers(broker)
+    until(lambda: traced(peer, id)["state"] == "dead")
+
+
+def test_strange_words_then_expiry(make_broker: MakeBroker, peers: MakePeer) -> None:
+    """PROTOCOL-6.1: words about a message that waits do not break the broker when it expires."""
+    broker = make_broker()
+    peer = peers(broker)
+    peer.register("e")
+    ids = [peer.send("e", str(n), sender="e", ttl_s=0.5)["id"] for n in range(4)]
+    for verb, id in zip(("got", "started", "got", "started"), ids, strict=True):
+        peer.ask(verb, to="e", id=id, epoch=1)
+    peer.ask("later", to="e", id=ids[1], epoch=1, after_s=0)
+    peer.ask("unregister", name="e")
+    until(lambda: all(traced(peer, id)["state"] == "dead" for id in ids))
+    assert broker.alive and "Traceback" not in broker.log
+
+
+@pytest.mark.parametrize("verb", ["handled", "refused"])
+def test_an_end_of_what_still_waits(peer: Peer, other: Peer, name: str, verb: str) -> None:
+    """PROTOCOL-6.1: a holder may end what is not yet on its way; it is not sent then."""
+    other.register(name)
+    ids = [peer.send(name, str(n))["id"] for n in range(2)]
+    first = other.take()
+    other.ask(verb, to=name, id=ids[1], epoch=1)
+    other.say("handled", first)
+    assert other.silence() == []
+    assert traced(peer, ids[1])["state"] in ("handled", "dead")

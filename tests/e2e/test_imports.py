@@ -1,0 +1,67 @@
+"""What `notify-hermes` imports: people call it in every hook and prompt."""
+
+import json
+from typing import Final
+
+from fakes.desk import Desk
+
+# What a bare `import zmq` loads, in any of its releases, is not counted.
+OURS: Final = {
+    "wakebus",
+    "wakebus.broker",
+    "wakebus.broker.client",
+    "wakebus.broker.errors",
+    "wakebus.broker.message",
+    "wakebus.broker.paths",
+    "wakebus.broker.pending",
+    "wakebus.broker.receipt",
+    "wakebus.broker.transport",
+    "wakebus.broker.wire",
+    "wakebus.plugin",
+    "wakebus.plugin.cli",
+    "wakebus.plugin.cli.notify",
+    "wakebus.plugin.cli.output",
+    "wakebus.plugin.cli.who",
+}
+# argparse loads gettext, and that locale; pwd is built in.
+STANDARD: Final = {"argparse", "gettext", "locale", "_locale", "json", "pwd"}
+
+SEND: Final = """\
+import sys
+import zmq
+import json
+before = set(sys.modules)
+from wakebus.plugin.cli.notify import main
+sys.argv = ["notify-hermes", *{words!r}]
+status = main()
+after = set(sys.modules) - before
+print(json.dumps([status, sorted(after)]), file=sys.stderr)
+"""
+
+
+def modules(desk: Desk, *words: str, **env: str) -> set[str]:
+    """Return what a send loads beyond `import zmq`."""
+    code = SEND.format(words=list(words))
+    # -S: an editable install loads pathlib and more at every start, before anything of ours.
+    done = desk.run("python", "-c", code, env=env)
+    status, found = json.loads(done.err.splitlines()[-1])
+    assert status == 0, done
+    return set(found)
+
+
+def test_a_send_loads_what_it_needs(desk: Desk, name: str) -> None:
+    """An allow-list: a new module here costs every hook of every user."""
+    desk.wakebus("endpoints", "add", name)
+    words = ("--to", name, "--type", "ack", "--channel", "console:demo", "hi")
+    assert modules(desk, *words, "--from", "ci") <= OURS | STANDARD
+    assert modules(desk, *words, HERMES_BUS_ENDPOINT="ci") <= OURS | STANDARD
+    token = {"WAKEBUS_TOKEN": "over", "WAKEBUS_ENDPOINT": "ci"}
+    assert modules(desk, *words, **token) <= OURS | STANDARD
+
+
+def test_nothing_heavy_anywhere(desk: Desk, name: str) -> None:
+    """Without a name given, tmux and the rules are asked; still no msgspec, rich or asyncio."""
+    desk.wakebus("endpoints", "add", name)
+    found = modules(desk, "--to", name, "--json", "hi")
+    heavy = {"msgspec", "rich", "psutil", "asyncio", "logging", "email", "http", "sqlite3"}
+    assert not found & {*heavy, "yaml", "inspect", "importlib.metadata", "wakebus.broker.receiver"}

@@ -1,0 +1,39 @@
+"""`wakebus ask`: the answer on standard output."""
+
+from collections.abc import Callable
+
+from fakes.desk import Desk, Listener
+
+Listen = Callable[..., Listener]
+
+
+def test_it_prints_the_answer(desk: Desk, name: str, listen: Listen) -> None:
+    """And nothing else; the type is directive unless --type says otherwise; options anywhere."""
+    listen(name, "--agent", 'echo "$WAKEBUS_TYPE of $WAKEBUS_FROM in <$WAKEBUS_SESSION>"')
+    done = desk.wakebus("ask", name, "--from", "ci", "--wait", "60", "how are you?")
+    assert (done.status, done.out, done.err) == (0, "directive of ci in <>\n", "")
+    done = desk.wakebus("ask", name, "x", "--from", "ci", "--type", "need_decision", "--json")
+    assert done.json["body"]["text"] == "need_decision of ci in <>"
+    words = ("ask", "--from", "ci", "--session", "s1", name, "-")
+    assert desk.wakebus(*words, stdin=b"x\n").out == "directive of ci in <s1>\n"
+
+
+def test_no_answer(desk: Desk, name: str, listen: Listen) -> None:
+    """Exit 4: an agent that says nothing, one that fails, one that is away."""
+    desk.wakebus("endpoints", "add", name)
+    done = desk.wakebus("ask", name, "x", "--from", "ci", "--wait", "0.2")
+    assert done.status == 4 and "not yet answered" in done.err and "wakebus trace" in done.err
+    listen(name, "--agent", "cat >/dev/null; echo broken >&2; exit 3")
+    done = desk.wakebus("ask", name, "x", "--from", "ci")
+    assert (done.status, done.out) == (4, "")
+    assert "no answer" in done.err and "exit status 3" in done.err and "broken" in done.err
+
+
+def test_bad_input(desk: Desk, name: str) -> None:
+    """Unknown target 3, usage 2."""
+    assert desk.wakebus("ask", name, "x", "--from", "ci").status == 3
+    done = desk.wakebus("ask", name, "--from", "ci")
+    assert done.status == 2 and "TEXT" in done.err
+    assert "the text is empty" in desk.wakebus("ask", name, "").err
+    assert desk.wakebus("ask", "a b", "x", "--json").json["error"]["code"] == "bad_name"
+    assert desk.wakebus("ask", name, "x", "--wait", "never").status == 2

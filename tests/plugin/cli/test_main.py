@@ -1,0 +1,73 @@
+"""`wakebus` itself: verbs, help, version."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from fakes.desk import Desk
+from wakebus.broker import __version__
+from wakebus.plugin.cli.main import VERBS
+
+HELP = {
+    "listen": ("ENDPOINT", "--agent", "claude -p", "--rules", "--takeover", "exit status"),
+    "ask": ("TEXT", "--wait", "--session", "default 300", "exit status"),
+    "send": ("CHANNEL", "console:demo", "--wait", "exit status"),
+    "trace": ("ID", "--json", "receipt"),
+    "endpoints": ("add", "remove", "--json"),
+    "endpoints add": ("NAME",),
+    "rules": ("init", "check", "test"),
+    "rules test": ("--type", "--channel", "--rules"),
+    "broker": ("start", "stop", "restart", "status", "run"),
+    "courier": ("Ctrl-C",),
+}
+
+
+@pytest.fixture(scope="module")
+def desk() -> Iterator[Desk]:
+    """A desk where nothing runs; nothing here asks the bus."""
+    found = Desk()
+    yield found
+    found.close()
+
+
+@pytest.mark.parametrize("verb", HELP)
+def test_help(desk: Desk, verb: str) -> None:
+    """Every verb says what it does, what it takes and what an exit status means."""
+    done = desk.wakebus(*verb.split(), "--help")
+    assert done.status == 0 and done.err == ""
+    assert not [word for word in HELP[verb] if word not in done.out]
+
+
+def test_every_verb_has_help() -> None:
+    """A new verb gets a line in this test."""
+    assert {*VERBS} <= {*HELP}
+
+
+def test_without_a_verb(desk: Desk) -> None:
+    """The whole help, and exit 2: nothing was done."""
+    done = desk.wakebus()
+    assert done.status == 2 and done.out == ""
+    assert done.err.startswith("usage: wakebus") and "start here:" in done.err
+    assert not [verb for verb in VERBS if f"\n    {verb}  " not in done.err]
+    done = desk.wakebus("--help")
+    assert done.status == 0 and "start here:" in done.out
+
+
+def test_an_unknown_verb(desk: Desk) -> None:
+    """Exit 2, and which there are; a text that looks like a verb is none."""
+    done = desk.wakebus("lisen")
+    assert done.status == 2 and "'lisen'" in done.err and "'listen'" in done.err
+    assert "wakebus --help" in done.err
+
+
+def test_version(desk: Desk) -> None:
+    """The same of all three commands."""
+    for command in ("wakebus", "notify-hermes", "hermes-busd"):
+        done = desk.run(command, "--version")
+        assert (done.status, done.out) == (0, f"wakebus {__version__}\n")
+
+
+def test_a_word_after_the_verb_may_be_a_verb(desk: Desk) -> None:
+    """`wakebus ask send "x"` asks the endpoint `send`."""
+    done = desk.wakebus("ask", "send", "--from", "listen", "trace")
+    assert done.status == 1 and "no broker has started here" in done.err

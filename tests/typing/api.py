@@ -1,0 +1,126 @@
+"""
+The public API of `wakebus.broker`, used as its callers use it: checked by mypy, never run.
+
+`mypy --strict tests/typing` fails when a type that callers rely on has changed.
+"""
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, assert_type
+
+from wakebus.broker import (
+    Answer,
+    Client,
+    Delivery,
+    Later,
+    Message,
+    Outcome,
+    Receipt,
+    Refusal,
+    Refused,
+    TimedOut,
+    Undecided,
+    WakebusError,
+)
+
+
+def send() -> None:
+    with Client() as bus:
+        assert_type(bus, Client)
+        receipt = bus.send("worker", "run the tests", type="directive", sender="ci", wait=5)
+        assert_type(receipt, Receipt)
+        assert_type(receipt.id, str)
+        assert_type(receipt.state, str)
+        assert_type(receipt.live, bool)
+        assert_type(receipt.ahead, int)
+        assert_type(receipt.duplicate, bool)
+        assert_type(receipt.outcome, Mapping[str, Any] | None)
+        assert_type(receipt.reason, str)
+        bus.send(
+            "worker", {"text": "x", "number": 1}, session="s", wake="silent", key="k", ttl_s=60
+        )
+        bus.send("worker", MappingProxyType({"text": "x"}), queue=True, asks=True, token="t" * 16)
+        bus.send("worker", "x", id="a", reply_to="b", cause="c", hops=1, path=("w",), timeout=2.5)
+        assert_type(bus.wait(receipt.id, 5), Receipt)
+
+
+def ask() -> None:
+    with Client("/run/broker.sock", timeout=2) as bus:
+        answer = bus.ask("worker", "done?", wait=60, channel="console:me")
+        assert_type(answer, Answer)
+        assert_type(answer.receipt, Receipt)
+        assert_type(answer.message, Message | None)
+        assert_type(bus.wait_answer("id", 5), Answer)
+        if answer.message is not None:
+            assert_type(answer.message.text, str)
+            assert_type(answer.message.type, str)
+            assert_type(answer.message.channel, str)
+            assert_type(answer.message.body, Mapping[str, Any])
+            assert_type(answer.message.session, str | None)
+
+
+def handle(delivery: Delivery) -> Outcome:
+    assert_type(delivery.message, Message)
+    assert_type(delivery.attempt, int)
+    assert_type(delivery.redelivered, bool)
+    assert_type(delivery.started_before, bool)
+    assert_type(delivery.asks, bool)
+    assert_type(delivery.sender_known, bool)
+    assert_type(delivery.claimed, bool)
+    delivery.started()
+    delivery.started("t" * 16)
+    delivery.take_more()
+    match delivery.message.text:
+        case "":
+            return None
+        case "later":
+            return Later(0.5, "busy")
+        case "never":
+            return Refusal("not mine", {"rule": "none"})
+        case _:
+            return {"turn": 1}
+
+
+def only_none(delivery: Delivery) -> None:
+    """A handler may return nothing at all."""
+
+
+def only_a_dict(delivery: Delivery) -> dict[str, int]:
+    """And one kind of outcome only."""
+    return {"n": 1}
+
+
+def receive() -> None:
+    bus = Client(timeout=5)
+    assert_type(bus.register("worker", handle, takeover=True, on_lost=print), int)
+    bus.register("worker-2", only_none)
+    bus.register("worker-3", only_a_dict)
+    bus.register("worker-4", lambda delivery: Later(1))
+    bus.unregister("worker")
+    bus.register("worker-5", "no handler")  # type: ignore[arg-type]
+    bus.register("worker-6", lambda delivery: 7)  # type: ignore[arg-type,return-value]
+    bus.close()
+
+
+def look() -> None:
+    with Client() as bus:
+        assert_type(bus.list(), Sequence[dict[str, Any]])
+        assert_type(bus.trace("id"), Sequence[dict[str, Any]])
+        assert_type(bus.status(), dict[str, Any])
+        assert_type(bus.connected(1.0), bool)
+        assert_type(bus.address, str)
+        bus.declare("worker")
+        bus.forget("worker")
+
+
+def fail() -> None:
+    try:
+        send()
+    except Undecided as exc:
+        assert_type(exc.id, str)
+    except (Refused, TimedOut) as exc:
+        assert_type(exc.text, str)
+        assert_type(exc.data, dict[str, Any])
+    except WakebusError as exc:
+        assert_type(exc.code, str)
+        assert_type(exc.retry, bool)
