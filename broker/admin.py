@@ -63,6 +63,8 @@ def forget(hub: Hub, request: Request) -> None:
         raise Refused(f"{name} is held by process {holder.process.pid}; stop it first")
     if len(endpoint.mailbox) or endpoint.arriving:
         raise Refused(f"{name} has {len(endpoint.mailbox)} messages waiting; they would be lost")
+    if holder and (conn := hub.conns.get(holder.conn or b"")):
+        conn.names.discard(name)
     del hub.endpoints[name]
     answer = _answer(hub, request, {"name": name})
     hub.store.submit(lambda store: store.forget_endpoint(name), answer)

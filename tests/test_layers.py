@@ -6,6 +6,7 @@ modules do no IO.
 import ast
 import re
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,7 @@ NOT_PURE = {
 IMPURE = re.compile(r"(?<!def )(?<![\w.])open\(|\.(now|today|utcnow)\(|\bos\.(?!urandom\b)")
 
 
+@cache
 def modules() -> dict[str, Path]:
     """Return every module of the project, without `wakebus.`."""
     found = {}
@@ -41,10 +43,17 @@ def modules() -> dict[str, Path]:
     return found
 
 
+@cache
+def tree_of(file: Path) -> ast.Module:
+    """Return a file's syntax tree."""
+    return ast.parse(file.read_text(encoding="utf-8"))
+
+
+@cache
 def imports_of(file: Path) -> set[str]:
     """Return all that a file imports, anywhere in it; `from a import b` gives a and a.b."""
     found = set()
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    for node in ast.walk(tree_of(file)):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -92,7 +101,7 @@ def test_pure_modules_do_no_io(module: str) -> None:
 
 def _code(file: Path) -> str:
     """Return a file's code without comments and with plain strings."""
-    return ast.unparse(ast.parse(file.read_text(encoding="utf-8")))
+    return ast.unparse(tree_of(file))
 
 
 def test_pure_modules_import_pure_modules() -> None:
@@ -107,9 +116,8 @@ def test_no_module_imports_itself_in_a_circle() -> None:
     """At import time: the order of the layers inside a room holds too."""
     graph = {}
     for module, file in modules().items():
-        tree = ast.parse(file.read_text(encoding="utf-8"))
         names = set()
-        for node in tree.body:
+        for node in tree_of(file).body:
             if isinstance(node, ast.ImportFrom) and node.module:
                 names |= {node.module} | {f"{node.module}.{a.name}" for a in node.names}
         below = {n.removeprefix("wakebus.") for n in names}
@@ -132,5 +140,5 @@ def test_every_file_opens_with_its_rules(module: str) -> None:
     """A docstring first; no file over 300 lines."""
     text = modules()[module].read_text(encoding="utf-8")
     if module != "broker.__main__":
-        assert ast.get_docstring(ast.parse(text)), module
+        assert ast.get_docstring(tree_of(modules()[module])), module
     assert len(text.splitlines()) <= 300, f"{module} is over its budget"

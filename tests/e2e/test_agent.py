@@ -51,7 +51,8 @@ def story(desk: Desk, id: str) -> list[dict[str, Any]]:
 
 def fence_of(prompt: str) -> str:
     """Return the fence of the last message in a prompt."""
-    return re.findall(r"^--- ([A-Za-z0-9]{16,64})$", prompt, re.MULTILINE)[-1]
+    fences: list[str] = re.findall(r"^--- ([A-Za-z0-9]{16,64})$", prompt, re.MULTILINE)
+    return fences[-1]
 
 
 def test_what_the_agent_gets(desk: Desk, name: str, seen: Seen, listen: Listen) -> None:

@@ -1,6 +1,8 @@
 """What `notify-hermes` imports: people call it in every hook and prompt."""
 
 import json
+import sysconfig
+from pathlib import Path
 from typing import Final
 
 from fakes.desk import Desk
@@ -26,8 +28,13 @@ OURS: Final = {
 # argparse loads gettext, and that locale; pwd is built in.
 STANDARD: Final = {"argparse", "gettext", "locale", "_locale", "json", "pwd"}
 
+# An editable install's finder loads pathlib and more at every start (-S: not here), so the three
+# folders are found by the links that type checkers use.
+PATHS: Final = [str(Path(__file__).parents[2] / ".typing"), sysconfig.get_paths()["platlib"]]
+
 SEND: Final = """\
 import sys
+sys.path += {paths!r}
 import zmq
 import json
 before = set(sys.modules)
@@ -41,9 +48,8 @@ print(json.dumps([status, sorted(after)]), file=sys.stderr)
 
 def modules(desk: Desk, *words: str, **env: str) -> set[str]:
     """Return what a send loads beyond `import zmq`."""
-    code = SEND.format(words=list(words))
-    # -S: an editable install loads pathlib and more at every start, before anything of ours.
-    done = desk.run("python", "-c", code, env=env)
+    code = SEND.format(words=list(words), paths=PATHS)
+    done = desk.run("python", "-S", "-c", code, env=env)
     status, found = json.loads(done.err.splitlines()[-1])
     assert status == 0, done
     return set(found)

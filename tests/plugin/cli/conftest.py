@@ -1,10 +1,12 @@
 """A desk for the tests of one module, and listeners that end with their test."""
 
+import shutil
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from fakes.desk import Desk, Listener
+from fakes.tmux import Tmux, serve
 
 
 @pytest.fixture(scope="module")
@@ -37,3 +39,11 @@ def listen(desk: Desk) -> Iterator[Callable[..., Listener]]:
     for listener in started:
         if not listener.ended:
             listener.end()
+
+
+@pytest.fixture(scope="module")
+def tmux() -> Iterator[Tmux]:
+    """A tmux server with the session `my session`."""
+    if not shutil.which("tmux"):
+        pytest.skip("tmux is not installed")
+    yield from serve()

@@ -12,20 +12,23 @@ import pytest
 from fakes.broker import until
 from fakes.desk import BIN, NONE, Desk, Listener, running
 from fakes.terminal import Terminal
+from fakes.tmux import Tmux
 
 Listen = Callable[..., Listener]
 PRINT = "callbacks:\n  - match_type: note\n    print: true\n    print_format: '{0}: {{text}}'\n"
 
 
-def test_the_name(desk: Desk, name: str, listen: Listen) -> None:
-    """Argument, HERMES_BUS_ENDPOINT, bus.endpoint of the rules; else the profile."""
+def test_the_name(desk: Desk, name: str, listen: Listen, tmux: Tmux) -> None:
+    """Argument, HERMES_BUS_ENDPOINT, bus.endpoint of the rules, tmux session, profile."""
     rules = desk.rules(f"bus: {{endpoint: {name}-r}}\n", f"{name}.yaml")
     given = listen(f"{name}-a", "--rules", rules, env={"HERMES_BUS_ENDPOINT": f"{name}-v"})
     assert f"listening as {name}-a (printing; rules: {rules}); Ctrl-C ends" in given.err
     variable = listen("--rules", rules, env={"HERMES_BUS_ENDPOINT": f"{name}-v"})
     assert f"listening as {name}-v " in variable.err
-    ruled = listen("--rules", rules)
+    ruled = listen("--rules", rules, env=tmux.env)
     assert f"listening as {name}-r " in ruled.err
+    session = listen(env={**tmux.env, "HERMES_HOME": f"{desk.root}/profiles/{name}-p"})
+    assert "listening as my-session " in session.err
     profile = listen(env={"HERMES_HOME": f"{desk.root}/profiles/{name}-p"})
     assert f"listening as {name}-p " in profile.err
     assert "listening as hermes-bus (printing; rules: default rules)" in listen().err
@@ -111,6 +114,45 @@ def test_what_is_printed_steers_nothing(desk: Desk, name: str, listen: Listen) -
     listener.shows("ends")
     assert "ci: {type} $(id) `id` " in listener.out
     assert not set("\x1b\x07\x9b\u202e\r") & set(listener.out)
+
+
+def test_scripts_that_fail_cost_their_output_only(desk: Desk, name: str, listen: Listen) -> None:
+    """Silent, failing, not executable: the plain text is shown, the outcome tells why."""
+    scripts = {
+        "silent": desk.script(f"{name}-silent", "true"),
+        "failing": desk.script(f"{name}-failing", "echo why >&2; exit 3"),
+        "plain": desk.script(f"{name}-plain", "true"),
+        "escaping": desk.script(
+            f"{name}-escaping", r"""printf 'x\033[2J\033]0;t\007y %s' "$TEXT" """
+        ),
+    }
+    Path(scripts["plain"]).chmod(0o600)
+    rules = "callbacks:\n" + "".join(
+        f"  - match_type: {kind}\n    print: true\n    print_format: {path}\n"
+        for kind, path in scripts.items()
+    )
+    listener = listen(name, "--rules", desk.rules(rules, f"{name}.yaml"))
+    assert "not executable" in listener.err  # a warning at the start
+    words = ("--to", name, "--from", "ci", "--wait", "30", "--json", "--type")
+    told = {kind: desk.notify(*words, kind, f"is {kind}").json["outcome"] for kind in scripts}
+    errors = {kind: outcome["actions"][0].get("script_error") for kind, outcome in told.items()}
+    assert "printed nothing" in errors["silent"] and "exit status 3 (why)" in errors["failing"]
+    assert "not executable; chmod +x" in errors["plain"] and errors["escaping"] is None
+    for kind in ("silent", "failing", "plain"):
+        listener.shows(f"is {kind}\n")
+    listener.shows("xy is escaping\n")
+
+
+def test_a_script_that_hangs_ends_with_the_listener(desk: Desk, name: str) -> None:
+    """Ctrl-C does not leave it behind."""
+    began = desk.root / f"{name}.began"
+    script = desk.script(f"{name}.sh", f"trap '' TERM; echo $$ > {began}; sleep 300; sleep 300")
+    rules = f"callbacks:\n  - match_type: x\n    print: true\n    print_format: {script}\n"
+    listener = desk.listen(name, "--rules", desk.rules(rules, f"{name}.yaml"))
+    desk.sent("--to", name, "--from", "ci", "--type", "x", "x")
+    pid = int(until(lambda: began.exists() and began.read_text(), 30))
+    assert listener.end(signal.SIGINT) == 0
+    assert until(lambda: not running(pid), 10)
 
 
 def test_colour_is_for_a_terminal_that_wants_it(desk: Desk, name: str) -> None:

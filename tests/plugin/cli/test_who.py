@@ -1,17 +1,12 @@
 """Who sends, by precedence, with a real tmux."""
 
 import os
-import shutil
-import subprocess
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
-from fakes.broker import until
 from fakes.desk import NONE, Desk, Env
+from fakes.tmux import Tmux
 from wakebus.broker.errors import BadName
 from wakebus.plugin.cli import who
 from wakebus.plugin.cli.who import Sender, fitting, sender
@@ -23,33 +18,6 @@ default_sender: somebody
 role_map:
   "my session": {name: builder, color: green}
 """
-
-
-class Tmux(NamedTuple):
-    """A tmux server of this test's own; `env` is what a command inside it finds."""
-
-    command: tuple[str, ...]
-    env: dict[str, str]
-
-
-@pytest.fixture(scope="module")
-def tmux() -> Iterator[Tmux]:
-    """A server whose session `my session` is asked for; `lead` is there to be confused with."""
-    if not shutil.which("tmux"):
-        pytest.skip("tmux is not installed")
-    folder = Path(tempfile.mkdtemp(prefix="wb"))
-    command = ("tmux", "-S", str(folder / "socket"), "-f", "/dev/null")
-    clean = {k: v for k, v in os.environ.items() if not k.startswith("TMUX")}
-    for name in ("lead", "my session", "last"):
-        said = folder / name
-        line = f'echo "$TMUX|$TMUX_PANE" > "{said}.new"; mv "{said}.new" "{said}"; exec cat'
-        subprocess.run([*command, "new-session", "-d", "-s", name, line], env=clean, check=True)
-    said = folder / "my session"
-    until(said.exists, 30)
-    server, pane = said.read_text().strip().split("|")
-    yield Tmux(command, {"TMUX": server, "TMUX_PANE": pane})
-    subprocess.run([*command, "kill-server"], env=clean, check=False)
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture(autouse=True)
@@ -148,6 +116,8 @@ def test_sending_from_inside_tmux(desk: Desk, tmux: Tmux, name: str) -> None:
 
     assert sent_as() == "my-session"
     assert sent_as("--config", path) == "builder"
+    outside = desk.sent("--to", name, "--config", path, "hi")
+    assert desk.traced(outside["id"])["from"] == "somebody"
     assert sent_as("--config", path, env=HOST) == "host"
     assert sent_as("--config", path, "--from", "me", env=HOST) == "me"
     bad = desk.rules("bus: [\n")

@@ -169,7 +169,7 @@ def test_a_broker_that_is_killed(
         target=lambda: told.append(desk.answers.answer(asked, "sender", "one"))
     )
     thread.start()
-    thread.join(1.5)  # longer than the client's own patience
+    thread.join(1.2)  # longer than the client's own patience
     assert thread.is_alive()
     broker.start()
     thread.join(20)
@@ -190,7 +190,7 @@ def test_a_broker_that_is_frozen(own_desk: Desk, broker: Broker) -> None:
     )
     with frozen(broker.pid):
         thread.start()
-        thread.join(2)
+        thread.join(1.3)
         assert thread.is_alive()
     thread.join(20)
     until(lambda: alpha)

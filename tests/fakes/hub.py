@@ -1,0 +1,88 @@
+"""A hub without sockets: clocks that a test moves, a real store that answers when it is told to."""
+
+from collections import deque
+from pathlib import Path
+from typing import Any
+
+from wakebus.broker.clock import Clock
+from wakebus.broker.errors import WakebusError
+from wakebus.broker.hub import Connection, Endpoint, Hub, Request
+from wakebus.broker.presence import Holder, Process
+from wakebus.broker.settings import Settings
+from wakebus.broker.store import Done, Store, Work
+
+
+class SlowStore:
+    """Stands for the store thread; what was submitted runs in `work`, in one transaction."""
+
+    def __init__(self, path: Path) -> None:
+        self.store = Store(path)
+        self._queue: deque[tuple[Work, Done | None]] = deque()
+
+    def submit(self, work: Work, done: Done | None = None, size: int = 0) -> None:
+        """Queue it."""
+        self._queue.append((work, done))
+
+    def full(self) -> bool:
+        """Never."""
+        return False
+
+    def work(self) -> None:
+        """Run all that is queued, and what comes of it."""
+        while self._queue:
+            batch = [self._queue.popleft() for _ in range(len(self._queue))]
+            results = self.store.transaction([work for work, _ in batch])
+            for (_, done), result in zip(batch, results, strict=True):
+                if done is not None:
+                    done(result)
+
+
+class Bench:
+    """The hub, its clocks, and all that it said."""
+
+    def __init__(self, folder: Path, **settings: Any) -> None:
+        self.wall, self.mono = 1.8e9, 1_000.0
+        clock = Clock(lambda: self.wall, lambda: self.mono)
+        self.hub = Hub(Settings(**settings), clock, "boot/1")
+        self.slow = SlowStore(folder / "bus.db")
+        self.hub.store = self.slow  # type: ignore[assignment]
+        self.hub.post, self.hub.reply, self.hub.fail = self._post, self._reply, self._fail
+        self.posted: list[bytes] = []
+        self.answers: list[Any] = []
+
+    def _post(self, conn: bytes, frame: bytes) -> bool:
+        self.posted.append(frame)
+        return True
+
+    def _reply(self, request: Request, payload: dict[str, Any]) -> None:
+        self.answers.append(payload)
+
+    def _fail(self, request: Request, error: WakebusError) -> None:
+        self.answers.append(error)
+
+    def request(self, payload: dict[str, Any], conn: bytes = b"c") -> Request:
+        """Return a request of a connection."""
+        return Request(conn, 1, payload)
+
+    def greeted(self, conn: bytes = b"c", instance: str = "a" * 16) -> Connection:
+        """Return a connection that said hello."""
+        made = Connection(instance, Process(0), self.mono)
+        self.hub.conns[conn] = made
+        return made
+
+    def held(self, name: str, conn: bytes = b"c") -> Endpoint:
+        """Return an endpoint that is live."""
+        endpoint = self.hub.endpoint(name)
+        endpoint.epoch += 1
+        endpoint.holder = Holder("a" * 16, Process(0), endpoint.epoch, conn)
+        endpoint.holder.beat = self.mono
+        return endpoint
+
+    def pass_time(self, seconds: float) -> None:
+        """Both clocks go on."""
+        self.wall += seconds
+        self.mono += seconds
+
+    def close(self) -> None:
+        """Close the store."""
+        self.slow.store.close()
