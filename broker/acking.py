@@ -180,7 +180,9 @@ def later(hub: Hub, request: Request) -> None:
     hub.end_turn(entry)
     entry.state = NEXT[entry.state, Event.LATER]
     endpoint.mailbox.give_back(id, hub.clock.mono() + max(after, 0.001))
-    line = hub.line("later", by=endpoint.name, pid=_pid(endpoint), after_s=after)
+    why = str(request.payload.get("reason") or "")[:200]
+    facts = {"after_s": after, **({"reason": why} if why else {})}
+    line = hub.line("later", by=endpoint.name, pid=_pid(endpoint), **facts)
     _record(hub, entry, line, lambda: hub.reply(request, {"id": id}), token=None)
     hub.later(max(after, 0.001), lambda: pump(hub, endpoint))
     pump(hub, endpoint)  # its place in the window is free for another lane

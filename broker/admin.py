@@ -1,7 +1,8 @@
 """
-Queries and declarations: `list`, `declare`, `forget`, `trace`, `status` (PROTOCOL.md section 10).
+Queries and declarations: `list`, `declare`, `forget`, `trace`, `read`, `status` (section 10 of
+PROTOCOL.md).
 
-Rule 1: answers hold no bodies. Rule 2: what is not in memory is asked of the store thread.
+Rule 1: only `read` shows a body. Rule 2: what is not in memory is asked of the store thread.
 """
 
 import itertools
@@ -95,6 +96,23 @@ def trace(hub: Hub, request: Request) -> None:
             hub.reply(request, _within_limits([_traced(row) for row in rows]))
 
     hub.store.submit(lambda store: store.related(id), looked)
+
+
+def read(hub: Hub, request: Request) -> None:
+    """Verb `read`: one message with its body, for somebody who was shown a part of it."""
+    id = request.payload.get("id")
+    if not isinstance(id, str):
+        raise BadMessage("read: `id` of a message")
+
+    def looked(row: Row | WakebusError | None) -> None:
+        if isinstance(row, WakebusError):
+            hub.fail(request, row)
+        elif row is None:
+            hub.fail(request, UnknownId(f"no message {id} is stored"))
+        else:
+            hub.reply(request, {"message": json.loads(row["message"])})
+
+    hub.store.submit(lambda store: store.find(id), looked)
 
 
 def _traced(row: Row) -> dict[str, Any]:

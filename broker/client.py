@@ -205,6 +205,10 @@ class Client:
         found: Sequence[dict[str, Any]] = self._call("trace", {"id": id}, None)["messages"]
         return found
 
+    def read(self, id: str) -> messages.Message:
+        """Return message `id` as it is stored. Raises UnknownId."""
+        return messages.from_wire(self._call("read", {"id": id}, None)["message"])
+
     def status(self) -> dict[str, Any]:
         """Return the broker's own state."""
         return self._call("status", {}, None)

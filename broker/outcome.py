@@ -36,7 +36,8 @@ Outcome = Mapping[str, Any] | None | Later | Refusal
 def ack(outcome: object) -> tuple[str, dict[str, Any]]:
     """Return verb and fields for what a handler returned; an impossible outcome is said so."""
     if isinstance(outcome, Later):
-        return "later", {"after_s": _seconds(outcome.after_s)}
+        why = {"reason": plain(outcome.reason)[:200]} if outcome.reason else {}
+        return "later", {"after_s": _seconds(outcome.after_s), **why}
     if isinstance(outcome, Refusal):
         return "refused", {"reason": plain(outcome.reason), "outcome": bounded(outcome.outcome)}
     return "handled", {"outcome": bounded(outcome)}

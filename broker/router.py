@@ -56,6 +56,7 @@ VERBS: Final[dict[str, Verb]] = {
     "declare": admin.declare,
     "forget": admin.forget,
     "trace": admin.trace,
+    "read": admin.read,
     "status": admin.status,
 }
 

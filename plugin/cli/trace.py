@@ -18,12 +18,15 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "to: accepted, queued, held, started, rule, actions, turn, answer, channel result.",
     )
     parser.add_argument("id", metavar="ID", help="a message id, as a receipt prints it")
+    parser.add_argument("--text", action="store_true", help="print the message's own text instead")
     parser.add_argument("--json", action="store_true", help="for scripts, errors too")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the trace."""
+    if args.text:
+        return _text(args.id, args.json)
     with notify.connect(None) as client:
         found: list[dict[str, Any]] = list(client.trace(args.id))
     if args.json:
@@ -31,6 +34,13 @@ def run(args: argparse.Namespace) -> int:
         return 0
     lines = safe("\n".join(story(found, args.id))).splitlines()
     print("\n".join(_bold(line) if colored() and "→" in line else line for line in lines))
+    return 0
+
+
+def _text(id: str, as_json: bool) -> int:
+    with notify.connect(None) as client:
+        message = client.read(id)
+    tell(json.dumps(message.to_wire()) if as_json else safe(message.text))
     return 0
 
 

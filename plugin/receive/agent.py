@@ -9,8 +9,11 @@ the agent keeps its own environment (it needs its keys); it learns the message's
 import os
 import re
 import secrets
+import shutil
+import sys
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from wakebus.broker.message import Message
@@ -109,6 +112,10 @@ def _environment(
         "WAKEBUS_SESSION": message.session or "",
         "WAKEBUS_TOKEN": token,
     }
+    # An agent reports with notify-hermes; it may be installed where the person's PATH is not.
+    path = environ.get("PATH", os.defpath)
+    if not shutil.which("notify-hermes", path=path):
+        ours["PATH"] = f"{path}{os.pathsep}{Path(sys.executable).parent}"
     # As os.environ decoded them, whatever the locale; ours are UTF-8.
     passed = {os.fsencode(name): os.fsencode(value) for name, value in environ.items()}
     return passed | {name.encode(): value.encode(errors="replace") for name, value in ours.items()}

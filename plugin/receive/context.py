@@ -160,7 +160,7 @@ def trimmed(item: Item) -> Item:
     """Return `item` without its body, its text no longer than what is kept."""
     message, text = item.message, item.text
     if len(text) > MAX_TEXT:
-        where = f"bus_read {message.id}, or `wakebus trace {message.id}`"
+        where = f"`wakebus trace {message.id} --text`"
         cut = f"[cut: {MAX_TEXT} of {len(text)} characters; the whole: {where}]"
         text = f"{text[:MAX_TEXT]}\n{cut}"
     body = {name: message.body[name] for name in ("type", "channel") if name in message.body}

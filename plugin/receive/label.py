@@ -110,7 +110,7 @@ def _body(item: Item, fence: str, limit: int) -> str:
     if len(shown) == whole:
         return text
     name = clean_line(item.message.id, 80)
-    where = f"bus_read {name}, or `wakebus trace {name}`"
+    where = f"`wakebus trace {name} --text`"
     return f"{shown.decode()}\n[cut: {len(shown)} of {whole} bytes; the whole: {where}]"
 
 

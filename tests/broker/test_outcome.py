@@ -37,6 +37,7 @@ def test_the_outcome_is_a_copy() -> None:
 def test_later_is_a_number_of_seconds(after: Any, seconds: float) -> None:
     """What is no number of seconds, or out of range, becomes the nearest one that is."""
     assert ack(Later(after)) == ("later", {"after_s": seconds})
+    assert ack(Later(1, "throttled"))[1] == {"after_s": 1.0, "reason": "throttled"}
 
 
 def test_a_refusal_has_a_reason() -> None:

@@ -57,6 +57,16 @@ def test_a_declared_name_is_kept(broker: Broker, peers: MakePeer) -> None:
     assert row(peers(broker), "e")["declared"] is True
 
 
+def test_reading(peer: Peer, name: str) -> None:
+    """PROTOCOL-10.6: the message with its body, and only for an id that is stored."""
+    peer.ask("declare", name=name)
+    id = peer.send(name, "the whole text")["id"]
+    message = peer.ask("read", id=id)["message"]
+    assert (message["id"], message["body"]["text"]) == (id, "the whole text")
+    assert peer.error("read", id="nobody").code == "unknown_id"
+    assert peer.error("read", id=7).code == "bad_message"
+
+
 def test_forgetting(peer: Peer, other: Peer, name: str) -> None:
     """PROTOCOL-10.3: not while it is held or has messages; then it is unknown."""
     other.register(name)

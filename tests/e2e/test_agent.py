@@ -45,8 +45,7 @@ def seen(desk: Desk, name: str) -> Seen:
 
 def story(desk: Desk, id: str) -> list[dict[str, Any]]:
     """Return the messages that hang together with `id`, but for itself."""
-    found = desk.wakebus("trace", id, "--json").json["messages"]
-    return [message for message in found if message["id"] != id]
+    return [message for message in desk.related(id) if message["id"] != id]
 
 
 def fence_of(prompt: str) -> str:
@@ -85,7 +84,7 @@ def test_what_the_agent_gets(desk: Desk, name: str, seen: Seen, listen: Listen) 
 
 def test_what_it_sends_carries_its_turn(desk: Desk, name: str, seen: Seen, listen: Listen) -> None:
     """Cause, hops and path; proven, not claimed; the channel is not inherited."""
-    desk.wakebus("endpoints", "add", f"{name}-lead")
+    desk.declare(f"{name}-lead")
     send = f"notify-hermes --to {name}-lead --type ack"
     agent = f"{send} one; {send} --from {name} two; {send} --from other three; echo done"
     listen(name, "--agent", desk.script(f"{name}.sh", seen.script(agent)))
@@ -107,7 +106,7 @@ def test_what_it_sends_carries_its_turn(desk: Desk, name: str, seen: Seen, liste
 
 def test_replies(desk: Desk, name: str, listen: Listen) -> None:
     """Where the answer goes is the rule's word; it is told in the outcome."""
-    desk.wakebus("endpoints", "add", f"{name}-me")
+    desk.declare(f"{name}-me")
     kinds = ("sender", "channel", "both", "none")
     rules = "callbacks:\n" + "".join(
         f"  - match_type: {kind}\n    context: true\n    reply: {kind}\n" for kind in kinds
@@ -131,30 +130,30 @@ def _answers(desk: Desk, id: str) -> list[dict[str, Any]]:
     return story(desk, id)
 
 
-@pytest.mark.parametrize(
-    ("agent", "error"),
-    [
-        ("echo broken >&2; exit 3", "exit status 3"),
-        ("true", "no output"),
-        ("sleep 100", "time limit of 1 s"),
-        ("kill -9 $$", "ended by SIGKILL"),
-        ("no-such-program", "exit status 127"),
-    ],
-)
-def test_a_failing_agent_is_an_outcome(
-    desk: Desk, name: str, listen: Listen, agent: str, error: str
-) -> None:
+FAILING = {
+    "status": ("echo broken >&2; exit 3", "exit status 3"),
+    "silent": ("true", "no output"),
+    "slow": ("sleep 100", "time limit of 1 s"),
+    "killed": ("kill -9 $$", "ended by SIGKILL"),
+    "absent": ("no-such-program", "exit status 127"),
+}
+
+
+def test_a_failing_agent_is_an_outcome(desk: Desk, name: str, listen: Listen) -> None:
     """Never a loss: the message is handled, the outcome says how it failed, the next one runs."""
     rules = "callbacks:\n  - match_type: '*'\n    context: true\n    timeout_s: 1\n"
     path = desk.rules(rules, f"{name}.yaml")
-    command = f'case "$WAKEBUS_TYPE" in good) echo fine;; *) {agent};; esac'
-    listener = listen(name, "--rules", path, "--agent", command)
-    id = desk.sent("--to", name, "--from", "ci", "--type", "bad", "x")["id"]
-    good = desk.notify("--to", name, "--from", "ci", "--type", "good", "--wait-reply", "60", "x")
+    cases = "".join(f"{kind}) {agent};; " for kind, (agent, _) in FAILING.items())
+    agent = f'case "$WAKEBUS_TYPE" in {cases} *) echo fine;; esac'
+    listener = listen(name, "--rules", path, "--agent", agent)
+    send = ("--to", name, "--from", "ci", "--type")
+    ids = {kind: desk.sent(*send, kind, "--session", kind, "x")["id"] for kind in FAILING}
+    good = desk.notify(*send, "good", "--wait-reply", "60", "x")
     assert (good.status, good.out) == (0, "fine\n")
-    found = desk.traced(id)
-    assert found["state"] == "handled" and error in found["outcome"]["turn"]["error"]
-    assert error in listener.out
+    for kind, (_, error) in FAILING.items():
+        found = desk.handled(ids[kind])
+        assert found["state"] == "handled" and error in found["outcome"]["turn"]["error"]
+        listener.shows(error)
 
 
 def test_a_command_that_forks_and_stays(desk: Desk, name: str, listen: Listen) -> None:

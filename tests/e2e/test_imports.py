@@ -57,7 +57,7 @@ def modules(desk: Desk, *words: str, **env: str) -> set[str]:
 
 def test_a_send_loads_what_it_needs(desk: Desk, name: str) -> None:
     """An allow-list: a new module here costs every hook of every user."""
-    desk.wakebus("endpoints", "add", name)
+    desk.declare(name)
     words = ("--to", name, "--type", "ack", "--channel", "console:demo", "hi")
     assert modules(desk, *words, "--from", "ci") <= OURS | STANDARD
     assert modules(desk, *words, HERMES_BUS_ENDPOINT="ci") <= OURS | STANDARD
@@ -67,7 +67,7 @@ def test_a_send_loads_what_it_needs(desk: Desk, name: str) -> None:
 
 def test_nothing_heavy_anywhere(desk: Desk, name: str) -> None:
     """Without a name given, tmux and the rules are asked; still no msgspec, rich or asyncio."""
-    desk.wakebus("endpoints", "add", name)
+    desk.declare(name)
     found = modules(desk, "--to", name, "--json", "hi")
     heavy = {"msgspec", "rich", "psutil", "asyncio", "logging", "email", "http", "sqlite3"}
     assert not found & {*heavy, "yaml", "inspect", "importlib.metadata", "wakebus.broker.receiver"}

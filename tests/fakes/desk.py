@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import psutil
 
 from fakes.broker import until
+from wakebus.broker import Client
 
 BIN = Path(sys.executable).parent
 Env = Mapping[str, str]
@@ -89,14 +90,31 @@ class Desk:
         assert done.status == 0, done
         return done.json
 
-    def traced(self, id: str) -> Any:
-        """Return what the broker knows of one message."""
-        found = self.wakebus("trace", id, "--json").json["messages"]
-        return next(message for message in found if message["id"] == id)
+    # Asked by a client in this process: a command for each look would be most of a test's time.
 
-    def handled(self, id: str) -> Any:
-        """Wait until a message is handled or dead; return its trace."""
-        return until(lambda: _ended(self.traced(id)), 30)
+    def client(self) -> Client:
+        """Return a client of this desk's broker."""
+        return Client(self.address["router"], timeout=30)
+
+    def declare(self, name: str) -> None:
+        """Make a name known."""
+        with self.client() as bus:
+            bus.declare(name)
+
+    def related(self, id: str) -> list[dict[str, Any]]:
+        """Return what the broker knows of a message and all that hangs together with it."""
+        with self.client() as bus:
+            return list(bus.trace(id))
+
+    def traced(self, id: str) -> dict[str, Any]:
+        """Return what the broker knows of one message."""
+        return next(message for message in self.related(id) if message["id"] == id)
+
+    def handled(self, id: str) -> dict[str, Any]:
+        """Wait until a message is handled or dead; return what the broker knows of it."""
+        with self.client() as bus:
+            bus.wait(id, 60)
+        return self.traced(id)
 
     # --- the broker and its listeners -----------------------------------------------------
 
@@ -213,10 +231,6 @@ class Listener:
         """Send it a signal; return its exit status."""
         self.process.send_signal(number)
         return self.process.wait(30)
-
-
-def _ended(message: Any) -> Any:
-    return message if message["state"] in ("handled", "dead") else None
 
 
 def running(pid: int) -> bool:

@@ -1,12 +1,12 @@
 """
-A receiver of the fault tests: `receiver.py NAME RECORD SEED [LONGEST_MS]` until its input closes.
+A receiver of the fault tests: `receiver.py NAME RECORD SEED [MS [LONG_MS]]` until its input closes.
 
 Appends a line to RECORD when a handler is called and when it ends; each line is in the file before
 the next step, so that a SIGKILL takes none away. A text tells the handler what to do:
 
     poison          SIGKILL this process
     started poison  say `started`, then SIGKILL this process
-    anything else   work for 0 to LONGEST_MS; one in ten answers `later` the first time
+    anything else   work for 0 to MS, one in ten for LONG_MS; one in ten answers `later` at first
 """
 
 import json
@@ -20,7 +20,7 @@ from collections.abc import Callable
 
 from wakebus.broker import Client, Delivery, Later, Outcome
 
-LATER = 0.1
+LATER = LONG = 0.1
 
 
 def recorder(path: str) -> Callable[..., None]:
@@ -52,7 +52,7 @@ def wait_for_the_end(stop: threading.Event) -> None:
     stop.set()
 
 
-def main(name: str, path: str, seed: str, longest_ms: str = "600") -> None:
+def main(name: str, path: str, seed: str, ms: str = "600", long_ms: str = "0") -> None:
     record, chance = recorder(path), random.Random(int(seed))
     put_off: set[str] = set()
     stop = threading.Event()
@@ -65,7 +65,8 @@ def main(name: str, path: str, seed: str, longest_ms: str = "600") -> None:
             delivery.started()
         if text.endswith("poison"):
             os.kill(os.getpid(), signal.SIGKILL)
-        time.sleep(chance.uniform(0, float(longest_ms) / 1000))
+        long = float(long_ms) and chance.random() < LONG
+        time.sleep(float(long_ms) / 1000 if long else chance.uniform(0, float(ms) / 1000))
         if id not in put_off and chance.random() < LATER:
             put_off.add(id)
             record("later", delivery)

@@ -20,7 +20,7 @@ def test_it_prints_the_answer(desk: Desk, name: str, listen: Listen) -> None:
 
 def test_no_answer(desk: Desk, name: str, listen: Listen) -> None:
     """Exit 4: an agent that says nothing, one that fails, one that is away."""
-    desk.wakebus("endpoints", "add", name)
+    desk.declare(name)
     done = desk.wakebus("ask", name, "x", "--from", "ci", "--wait", "0.2")
     assert done.status == 4 and "not yet answered" in done.err and "wakebus trace" in done.err
     listen(name, "--agent", "cat >/dev/null; echo broken >&2; exit 3")

@@ -13,7 +13,7 @@ Listen = Callable[..., Listener]
 @pytest.fixture
 def to(desk: Desk, name: str) -> str:
     """A known endpoint that nobody holds."""
-    assert desk.wakebus("endpoints", "add", name).status == 0
+    desk.declare(name)
     return name
 
 

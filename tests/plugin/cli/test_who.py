@@ -107,7 +107,7 @@ def test_rules_that_are_wrong(home: Path) -> None:
 
 def test_sending_from_inside_tmux(desk: Desk, tmux: Tmux, name: str) -> None:
     """The real command: the session's role, or --config's, or its note about broken rules."""
-    desk.wakebus("endpoints", "add", name)
+    desk.declare(name)
     path = desk.rules(ROLES, "roles.yaml")
 
     def sent_as(*words: str, env: Env = NONE) -> str:

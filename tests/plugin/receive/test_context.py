@@ -170,7 +170,7 @@ def test_a_long_text_is_cut_and_says_where_the_whole_is(file: Path) -> None:
     context.add("a", item("m1", "é" * 1_000_000))
     (found,) = context.waiting("a").items
     assert found.text.startswith("é" * MAX_TEXT + "\n[cut: 8192 of 1000000 characters;")
-    assert "bus_read m1, or `wakebus trace m1`" in found.text
+    assert "`wakebus trace m1 --text`" in found.text
     assert file.parent.stat() and next(file.parent.iterdir()).stat().st_size < 100_000
 
 

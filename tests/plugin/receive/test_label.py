@@ -113,7 +113,7 @@ def test_text_is_cleaned() -> None:
 def test_a_long_body_is_cut_and_says_where_the_whole_is() -> None:
     """64 KiB, whole characters."""
     out = label(Item(M, "é" * 100_000), FENCE)
-    assert "[cut: 65536 of 200000 bytes; the whole: bus_read m1, or `wakebus trace m1`]" in out
+    assert "[cut: 65536 of 200000 bytes; the whole: `wakebus trace m1 --text`]" in out
     assert len(out.encode()) < MAX_BODY + 1000
 
 
