@@ -4,6 +4,7 @@ import json
 import stat
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -165,7 +166,7 @@ def test_purging_is_for_what_has_ended(store: Store) -> None:
     for n in range(250):
         stored(store, put(f"m{n}"))
         if n:
-            run(store, lambda s, n=n: s.mark(f"m{n}", "", state="handled", done=1.0))
+            run(store, partial(Store.mark, id=f"m{n}", line="", state="handled", done=1.0))
     assert run(store, lambda s: s.purge(2.0)) == [200]
     assert run(store, lambda s: s.purge(2.0)) == [49]
     assert store.counts()["messages"] == 1

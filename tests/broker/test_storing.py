@@ -4,6 +4,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,14 +35,26 @@ def call(act: Callable[[], None]) -> None:
     act()
 
 
+def _number(n: int, _: Store) -> int:
+    return n
+
+
+def _collect_until(thread: StoreThread, holds: Callable[[], bool]) -> None:
+    def collected() -> bool:
+        thread.collect(call)
+        return holds()
+
+    until(collected)
+
+
 def test_results_come_in_order_and_when_collected(
     thread: StoreThread, woken: threading.Event
 ) -> None:
     """`done` runs in the collecting thread, after the commit."""
     seen: list[Any] = []
     for n in range(50):
-        thread.submit(lambda _, n=n: n, seen.append)
-    until(lambda: woken.is_set() and (thread.collect(call) or len(seen) == 50))
+        thread.submit(partial(_number, n), seen.append)
+    _collect_until(thread, lambda: woken.is_set() and len(seen) == 50)
     assert seen == list(range(50)) and thread.idle()
 
 
@@ -66,7 +79,7 @@ def test_an_error_is_a_result(thread: StoreThread, woken: threading.Event) -> No
 
     thread.submit(fails, seen.append)
     thread.submit(lambda _: "fine", seen.append)
-    until(lambda: thread.collect(call) or len(seen) == 2)
+    _collect_until(thread, lambda: len(seen) == 2)
     assert isinstance(seen[0], Refused) and seen[1] == "fine"
 
 

@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -28,7 +29,7 @@ anything = st.recursive(
     lambda inner: st.lists(inner, max_size=5) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=10,
 )
-READERS = [wire.loads, msgspec.json.decode]
+READERS: list[Callable[[bytes], Any]] = [wire.loads, msgspec.json.decode]
 
 
 @pytest.mark.parametrize("loads", READERS, ids=["json", "msgspec"])

@@ -42,10 +42,17 @@ KEYS = [
     *("after_s", "outcome", "reason", "more", "hops", "path", "queue", "asks", "meta"),
     *("min", "max", "instance", "pid"),
 ]
-payloads = st.dictionaries(st.sampled_from(KEYS), anything).filter(
-    # A wait that is in order and lasts is no fault, but it would hold up the test.
-    lambda p: not isinstance(p.get("timeout"), int | float) or p["timeout"] < 0.01
-)
+
+
+def _soon(payload: dict[str, Any]) -> bool:
+    """A wait that is in order and lasts is no fault, but it would hold up the test."""
+    timeout = payload.get("timeout")
+    return not isinstance(timeout, int | float) or timeout < 0.01
+
+
+payloads: st.SearchStrategy[dict[str, Any]] = st.dictionaries(
+    st.sampled_from(KEYS), anything
+).filter(_soon)
 
 
 def test_an_unknown_verb(peer: Peer) -> None:

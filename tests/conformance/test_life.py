@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from fakes import each
 from fakes.broker import Broker, MakeBroker, until
 from fakes.peer import MakePeer, Peer, reference
 from wakebus.broker import errors
@@ -117,9 +118,9 @@ def test_a_delivery_of_somebody_else(peer: Peer, other: Peer, name: str) -> None
 @pytest.mark.parametrize(
     "fields",
     [
-        *({"token": bad} for bad in ("short", "x" * 129, 5, [])),
-        *({"hops": bad} for bad in (-1, True, 0.5, "1", 2**70)),
-        *({"path": bad} for bad in ("a", [5], ["a b"], ["a"] * 65, {})),
+        *({"token": bad} for bad in each("short", "x" * 129, 5, [])),
+        *({"hops": bad} for bad in each(-1, True, 0.5, "1", 2**70)),
+        *({"path": bad} for bad in each("a", [5], ["a b"], ["a"] * 65, {})),
     ],
     ids=lambda value: str(value)[:30],
 )

@@ -224,7 +224,8 @@ def test_a_beat_from_nobody(peer: Peer, name: str) -> None:
     assert peer.error("beat").code == "not_registered"
     peer.hello()
     assert peer.error("beat").code == "not_registered"
-    for bad in (name, None, 5, []):
+    wrong: list[Any] = [name, None, 5, []]
+    for bad in wrong:
         assert peer.error("unregister", name=bad).code == "not_registered"
 
 

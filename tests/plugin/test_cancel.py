@@ -2,8 +2,13 @@
 
 import os
 import selectors
+import subprocess
+import sys
 import threading
+from pathlib import Path
 
+from fakes.broker import until
+from fakes.desk import running
 from wakebus.plugin.cancel import Cancel, Waker
 
 
@@ -37,3 +42,32 @@ def test_a_waker_never_blocks_and_takes_late_wakes() -> None:
     assert len(os.read(waker.fd, 1 << 20)) > 0
     waker.close()
     waker.wake()
+
+
+PROGRAM = """\
+import os, sys, threading
+from pathlib import Path
+from wakebus.plugin import process
+file = Path(sys.argv[1])
+script = f"trap '' TERM; echo $$ > {file}.new; mv {file}.new {file}; sleep 300; sleep 300"
+call = lambda: process.run(["/bin/sh", "-c", script], env=dict(os.environb), timeout=300)
+threading.Thread(target=call, daemon=True).start()
+while not file.exists():
+    pass
+process.end_all(0.1)
+print(file.read_text().strip(), call().cancelled)
+"""
+
+
+def test_the_end_of_a_program_leaves_no_run_behind(tmp_path: Path) -> None:
+    """A daemon thread would die without ending its child; none starts afterwards."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(tmp_path / "pid")],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    pid, cancelled = done.stdout.split()
+    assert cancelled == "True"
+    until(lambda: not running(int(pid)))
