@@ -28,6 +28,7 @@ from wakebus.adapters.errors import Rejected, Unavailable, Uncertain
 
 LOOK_BACK: Final = 4 << 20  # holds the longest entry (1 MiB) and what a lane can have in flight
 LOCK_S: Final = 2.0
+_BEFORE_KEY: Final = len("[2026-11-28T00:14:03Z")
 
 _URL: Final = re.compile(r"console:([A-Za-z0-9_-]{1,64})\Z")
 _KEY: Final = re.compile(r"[A-Za-z0-9_.-]{1,80}\Z")
@@ -70,8 +71,16 @@ def stands(tail: bytes, key: bytes) -> bool:
     word = b" %s " % key
     at = tail.find(word)
     while at >= 0:
-        header = _HEADER.match(tail, tail.rfind(b"\n", 0, at) + 1)
-        if header and header[1] == key and _whole(tail, header.end(), int(header[2])):
+        # Where the header must begin; looking back for its line made a text that is full of the
+        # key quadratic.
+        start = at - _BEFORE_KEY
+        header = _HEADER.match(tail, start) if start >= 0 else None
+        if (
+            header
+            and header[1] == key
+            and tail[max(0, start - 1) : start] in (b"", b"\n")
+            and _whole(tail, header.end(), int(header[2]))
+        ):
             return True
         at = tail.find(word, at + 1)
     return False

@@ -19,20 +19,24 @@ _STRING: Final = (
 _OTHER_ESCAPE: Final = r"\x1b[ -/]*[0-~]?"
 _CONTROL: Final = r"[\x00-\x08\x0b-\x1a\x1c-\x1f\x7f-\x9f]"
 # Bidi controls reorder what is shown (CVE-2021-42574); ZWSP, word joiner, BOM, soft hyphen,
-# invisible operators, annotations and tag characters hide text.
+# invisible operators, fillers, annotations, musical format and tag characters hide text.
 _BIDI: Final = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
 _HIDDEN: Final = (
-    "\u00ad\u180e\u200b\u2060-\u2065\u206a-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f"
+    "\u00ad\u034f\u115f\u1160\u180e\u200b\u2060-\u2065\u206a-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb"
+    "\U0001d173-\U0001d17a\U000e0000-\U000e007f"
 )
 _STEERING: Final = re.compile(f"{_STRING}|{_CSI}|{_OTHER_ESCAPE}|{_CONTROL}|[{_BIDI}{_HIDDEN}]")
 _NEWLINE: Final = re.compile("\r\n?|[\v\f\x85\u2028\u2029]")
 _SGR: Final = re.compile(r"\x1b\[[0-9;:]{0,64}m\Z")
-# Emoji and Persian or Indic words need one joiner or variation selector at a time;
-# a run of them carries hidden bytes.
+# Emoji and Persian or Indic words are written with joiners and variation selectors: one selector,
+# then one joiner, beside what they belong to. A run of them, or one in an ASCII word, hides bytes
+# or breaks up a tag (`<sys\u200dtem-…>`).
+_JOINERS: Final = "\u200c\u200d"
+_SELECTORS: Final = "\ufe00-\ufe0f\U000e0100-\U000e01ef"
 _RUN: Final = re.compile(
-    "([\u200c\u200d])[\u200c\u200d]+|([\ufe00-\ufe0f\U000e0100-\U000e01ef])"
-    "[\ufe00-\ufe0f\U000e0100-\U000e01ef]+"
+    f"([^{_JOINERS}{_SELECTORS}]?)([{_JOINERS}{_SELECTORS}]+)(?=(.?))", re.DOTALL
 )
+_KEYCAP: Final = frozenset("#*0123456789©®")
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _SPACE: Final = re.compile(r"\s+")
 
@@ -45,7 +49,7 @@ def plain(text: str, *, keep_colors: bool = False) -> str:
     """
     text = _NEWLINE.sub("\n", text)
     text = _STEERING.sub(_colors_only if keep_colors else "", text)
-    text = _RUN.sub(lambda run: run[1] or run[2], text)
+    text = _RUN.sub(_one_of_each, text)
     return _SURROGATE.sub("\ufffd", text)
 
 
@@ -57,3 +61,15 @@ def line(text: str, limit: int = 500) -> str:
 
 def _colors_only(match: re.Match[str]) -> str:
     return match[0] if _SGR.match(match[0]) else ""
+
+
+def _one_of_each(match: re.Match[str]) -> str:
+    before, run, after = match[1], match[2], match[3]
+    selector = run[0] if run[0] not in _JOINERS and _selectable(before) else ""
+    joined = before > "\x7f" and after > "\x7f"
+    joiner = next((char for char in run if char in _JOINERS), "") if joined else ""
+    return before + selector + joiner
+
+
+def _selectable(char: str) -> bool:
+    return char in _KEYCAP or char >= "\u1800"

@@ -3,9 +3,11 @@ Turns of one host: one at a time per session, some sessions at once (design 6).
 
 Rule 1: a message waits for its session; only if its rule says `interrupt` it ends the running
 turn. Rule 2: what is done together (coalesced) is of one session, one rule and one sender, and
-passes no other message of that sender. Rule 3: a session that turns too often rests, and what came
-meanwhile is done together. Rule 4: each message waits in its own handler's thread, and the one in
-front runs the turn there. Rule 5: whatever `run` does, every message that waits gets its outcome.
+passes no other message of that sender; what somebody waits for is never done together: each asker
+gets an answer of its own. Rule 3: a session that turns too often rests, and what came meanwhile is
+done together; who waits for the answer (and is no turn himself) is no flood. Rule 4: each message
+waits in its own handler's thread, and the one in front runs the turn there. Rule 5: whatever `run`
+does, every message that waits gets its outcome.
 """
 
 import threading
@@ -56,6 +58,11 @@ class Job:
         return (self.plan.rule.number if self.plan.rule else 0), self.sender
 
     @property
+    def asked(self) -> bool:
+        """Whether somebody waits for its answer, not from inside a turn (that may be a loop)."""
+        return self.delivery.asks and self.delivery.message.hops == 0
+
+    @property
     def interrupts(self) -> bool:
         """Whether it ends the turn that runs."""
         return self.plan.rule is not None and self.plan.rule.interrupt
@@ -93,9 +100,10 @@ class _Session:
     def gather(self) -> list[Job]:
         """Take the job in front, and what is done together with it."""
         jobs = [self.waiting[0]]
-        if jobs[0].coalesce_s or self.rested:
+        if (jobs[0].coalesce_s or self.rested) and not jobs[0].delivery.asks:
             for job in islice(self.waiting, 1, None):
-                if job.kind == jobs[0].kind and len(jobs) < MAX_TOGETHER:
+                alike = job.kind == jobs[0].kind and not job.delivery.asks
+                if alike and len(jobs) < MAX_TOGETHER:
                     jobs.append(job)
                 elif job.sender == jobs[0].sender:
                     break  # what comes later from this sender must not pass it
@@ -150,6 +158,12 @@ class Turns:
             raise job.error
         return job.outcome
 
+    def rest(self, name: str) -> float:
+        """Return how many seconds session `name` must rest before its next turn; 0 for none."""
+        with self._lock:
+            session = self._sessions.get(name)
+            return session.rest(self._now()) if session else 0.0
+
     def stop(self, timeout: float) -> None:
         """End the running turns, wait up to `timeout` seconds for them; none starts afterwards."""
         with self._lock:
@@ -186,9 +200,10 @@ class Turns:
         if session.running or not session.waiting or session.waiting[0] is not job:
             return None
         now = self._now()
-        rest = session.rest(now)
+        rest = 0.0 if job.asked else session.rest(now)
         session.rested |= rest > 0
-        pause = max(rest, job.arrived + job.coalesce_s - now)
+        gather = 0.0 if job.delivery.asks else job.arrived + job.coalesce_s - now
+        pause = max(rest, gather)
         if pause > 0:
             if session in self._line:  # one that interrupts has come to the front
                 self._line.remove(session)
@@ -207,10 +222,12 @@ class Turns:
     def _begin(self, session: _Session) -> list[Job]:
         self._line.popleft()
         self._busy += 1
-        session.turns.append(self._now())
+        jobs = session.gather()
+        if not jobs[0].asked:
+            session.turns.append(self._now())
         session.running = process.Cancel()
         self._lock.notify_all()
-        return session.gather()
+        return jobs
 
     # --- without it -----------------------------------------------------------------------
 

@@ -27,6 +27,11 @@ nasty = st.text(st.sampled_from("\x1b\x9b\x9d[]0;m\x07\\\r\n\t\0 aé\u202e\u200d
         ("\ufeffzero\u200bwidth\u2066x\u2069", "zerowidthx"),
         ("👨\u200d👩\u200d👧", "👨\u200d👩\u200d👧"),
         ("می\u200cخواهم", "می\u200cخواهم"),
+        ("<\ufe0fsystem sys\u200dtem a\ufe0fb\u3164", "<system system ab"),
+        (
+            "❤\ufe0f\u200d🔥 1\ufe0f\u20e3 葛\U000e0100",
+            "❤\ufe0f\u200d🔥 1\ufe0f\u20e3 葛\U000e0100",
+        ),
         ("half \ud83d surrogate", "half \ufffd surrogate"),
         ("\x1b]unclosed string\nnext line", "unclosed string\nnext line"),
         ("\x93mis-decoded\x94 quotes\x9d stay", "mis-decoded quotes stay"),

@@ -250,6 +250,46 @@ def test_five_turns_a_minute_then_the_rest_together(stage: Stage) -> None:
     assert found[-1]["turn"] == ["b0"]
 
 
+def asked(id: str, **rule: Any) -> Job:
+    """A job whose sender waits for the answer."""
+    made = job(id, **rule)
+    made.delivery.asks = True
+    return made
+
+
+def test_who_waits_for_an_answer_is_no_flood(stage: Stage) -> None:
+    """Twenty questions in a minute get twenty turns, and leave the guard of the others alone."""
+    stage.hold = False
+    results([stage.take("s", asked(f"q{n}")) for n in range(20)])
+    results([stage.take("s", job(f"m{n}")) for n in range(FLOOD_TURNS)])
+    assert stage.turns.rest("s") == FLOOD_S and stage.turns.rest("t") == 0
+    assert stage.take("s", asked("q20")).result(10)["turn"] == ["q20"]
+
+
+def test_a_question_from_inside_a_turn_is_held_by_the_guard(stage: Stage) -> None:
+    """Agents that ask each other without end are what the guard is for."""
+    stage.hold = False
+    results([stage.take("s", job(f"m{n}")) for n in range(FLOOD_TURNS)])
+    looping = asked("q")
+    looping.delivery.message = looping.delivery.message._replace(hops=3)
+    future = stage.take("s", looping)
+    until(lambda: asked_for_more(looping))
+    assert not future.done()
+    stage.now += FLOOD_S
+    assert future.result(10)["turn"] == ["q"]
+
+
+def test_questions_are_never_done_together(stage: Stage) -> None:
+    """Each asker gets an answer of its own, also under `coalesce_ms`."""
+    rule: dict[str, Any] = {"coalesce_ms": 500, "number": 1}
+    jobs = [asked("q0", **rule), asked("q1", **rule), job("m0", **rule), asked("q2", **rule)]
+    futures = [stage.take("s", one) for one in jobs]
+    stage.hold = False
+    stage.now += 0.6
+    results(futures)
+    assert [ids for _, ids in stage.log] == [["q0"], ["q1"], ["m0"], ["q2"]]
+
+
 def test_without_a_flood_nothing_is_coalesced(stage: Stage) -> None:
     """Slow or fast: up to five turns each message has its own."""
     futures = [stage.take("s", job(f"m{n}")) for n in range(FLOOD_TURNS)]
