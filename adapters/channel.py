@@ -60,7 +60,8 @@ def resolve(channel: Channel, env: Mapping[str, str]) -> Channel:
     if not (value := env.get(variable, "").strip()):
         raise BadChannel(
             f"channel {channel.token!r} names no chat, and {variable} is not set;"
-            f" write {channel.platform}:CHAT, or set {variable} in the environment or .env"
+            f" write {channel.platform}:CHAT, or set {variable} in $HERMES_HOME/.env,"
+            " which the courier reads"
         )
     _check(value, variable)
     chat_id, thread = _split_thread(value.removeprefix(f"{channel.platform}:"), variable)

@@ -20,6 +20,7 @@ from typing import Final, NamedTuple, TextIO, TypeVar
 
 from wakebus.adapters.base import Adapter, ChannelResult, Outgoing, Target, Transport
 from wakebus.adapters.errors import DeliveryError, Rejected, Uncertain
+from wakebus.adapters.markup import line
 from wakebus.adapters.send import address, deliver, result_of, transports
 from wakebus.adapters.settings import Environment
 from wakebus.broker import Client, Delivery, Later, Outcome, Refusal
@@ -101,7 +102,8 @@ class Courier:
         """Return what the broker is told. `safe`: the key makes a resend safe."""
         # A success is told by the message's own outcome; this log has no rotation.
         level = logging.DEBUG if result.word == "sent" else logging.WARNING
-        log.log(level, "%s to %s: %s: %s", message.id, result.chat, result.word, result.reason)
+        to = result.chat or message.channel or "no channel"
+        log.log(level, "%s to %s: %s: %s", message.id, line(to), result.word, result.reason)
         if result.word == "not_sent" or (result.word == "uncertain" and safe):
             return self._later(message, result)
         self._waiting.pop(message.lane, None)
