@@ -18,7 +18,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         epilog="exit status: 0 answered; 1 bus not running, refused or dead; 2 usage; 3 unknown "
         "target; 4 no answer (in time); 5 unknown (resend with --id)",
     )
-    parser.add_argument("to", metavar="E", help="the endpoint that is asked")
+    parser.add_argument("to", metavar="ENDPOINT", help="the endpoint that is asked")
     parser.add_argument("text", metavar="TEXT", help="the text; - reads stdin")
     notify.add_message(parser)
     parser.add_argument(

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from wakebus.broker import __version__
 from wakebus.broker.client import Answer, Client, Receipt
-from wakebus.broker.errors import BadToken, NotRunning, WakebusError
+from wakebus.broker.errors import BadToken, NotRunning, TimedOut, WakebusError
 from wakebus.broker.wire import MAX_BODY
 from wakebus.plugin.cli import who
 from wakebus.plugin.cli.output import FAILED, LATE, OK, Parser, Usage, guarded, tell, tell_json
@@ -53,7 +53,7 @@ def parser() -> Parser:
         description="Send a message to an endpoint of the bus; print what became of it.",
         epilog=EXAMPLES,
     )
-    found.add_argument("--to", required=True, metavar="E", help="target endpoint")
+    found.add_argument("--to", required=True, metavar="ENDPOINT", help="target endpoint")
     found.add_argument("text", nargs="?", metavar="TEXT", help="the text; - reads stdin")
     add_message(found)
     found.add_argument(
@@ -125,7 +125,15 @@ def ask(args: argparse.Namespace, body: Mapping[str, Any], wait: float) -> Answe
         receipt = send(client, args, body, asks=True)
         if receipt.state == "dead":
             return Answer(receipt, None)
-        return client.wait_answer(receipt.id, wait)
+        again = f"Its answer, now or later: the same command with --id {receipt.id}"
+        try:
+            return client.wait_answer(receipt.id, wait)
+        except TimedOut as exc:
+            step = f"It is not lost; follow it: wakebus trace {receipt.id}\n{again}"
+            raise TimedOut(exc.text, **{**exc.data, "step": step}) from exc
+        except KeyboardInterrupt:
+            tell(f"{receipt.id} goes on without you. {again}", error=True)
+            raise
 
 
 def connect(socket: str | None) -> Client:
@@ -264,6 +272,14 @@ def show_answer(answer: Answer, as_json: bool) -> int:
     if as_json:
         facts = {"id": receipt.id, "state": receipt.state, "outcome": receipt.outcome}
         tell_json({**facts, "answer": None})
-    why = json.dumps(receipt.outcome, ensure_ascii=False)
-    tell(f"handled {receipt.id}, but there is no answer: {why}", error=True)
+    tell(f"handled {receipt.id}, but there is no answer: {_why(receipt.outcome)}", error=True)
     return LATE
+
+
+def _why(outcome: Mapping[str, Any] | None) -> str:
+    """Return an outcome without an answer in words; what is no turn's, as it is."""
+    turn = outcome.get("turn") if outcome else None
+    if not isinstance(turn, dict) or "error" not in turn:
+        return json.dumps(outcome, ensure_ascii=False)
+    said = str(turn.get("stderr") or turn.get("stdout") or "").strip()
+    return f"the agent: {turn['error']}" + (f": {said[-500:]}" if said else "")

@@ -113,8 +113,10 @@ def hint(error: WakebusError) -> str:
 
 def _step(error: WakebusError) -> str:
     id = error.data.get("id")
+    if step := error.data.get("step"):
+        return str(step)
     if isinstance(error, NotRunning):
-        return str(error.data.get("step") or _how_to_start())
+        return _how_to_start()
     steps: Mapping[type[WakebusError], str] = {
         UnknownTarget: "Known names: wakebus endpoints. To keep it until somebody listens: --queue",
         Undecided: f"To settle it, send the same again with: --id {id} (it is not doubled)",

@@ -23,6 +23,7 @@ def test_no_answer(desk: Desk, name: str, listen: Listen) -> None:
     desk.declare(name)
     done = desk.wakebus("ask", name, "x", "--from", "ci", "--wait", "0.2")
     assert done.status == 4 and "not yet answered" in done.err and "wakebus trace" in done.err
+    assert f"--id {done.err.split()[1]}" in done.err, "how to get the answer later"
     listen(name, "--agent", "cat >/dev/null; echo broken >&2; exit 3")
     done = desk.wakebus("ask", name, "x", "--from", "ci")
     assert (done.status, done.out) == (4, "")
