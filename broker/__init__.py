@@ -18,6 +18,7 @@ Names, bytes, disk: the broker and its client. Knows no platform and no agent.
     mailbox     which message goes next             state        the life of a delivery
     store       the tables, as methods              schema       the tables
     storing     the store thread                    opening      a store, damaged or not
+    story       what belongs together               private     a folder and files of one user
 
 The names below are imported on first use (PEP 562): a sender pays only for what it uses.
 """

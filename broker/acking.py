@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from wakebus.broker import wire
 from wakebus.broker.delivering import end, pump
-from wakebus.broker.errors import BadFrame, BadMessage, Fenced, NotRegistered, TooBig
+from wakebus.broker.errors import BadFrame, BadMessage, BadToken, Fenced, NotRegistered, TooBig
 from wakebus.broker.hub import Endpoint, Hub, Request, Turn, digest
 from wakebus.broker.mailbox import Entry
 from wakebus.broker.message import MAX_HOPS, MAX_PATH, check_name
@@ -73,14 +73,21 @@ def started(hub: Hub, request: Request) -> None:
     if entry is None or entry.state in ENDS:
         hub.reply(request, {"id": id})
         return
-    endpoint.mailbox.adopt(id)
     if turn is not None:
-        hub.end_turn(entry)
-        entry.token = digest(request.payload["token"])
-        hub.turns[entry.token] = turn
+        _open_turn(hub, entry, turn, digest(request.payload["token"]))
+    endpoint.mailbox.adopt(id)
     entry.state = NEXT.get((entry.state, Event.STARTED), entry.state)
     line = hub.line("started", by=endpoint.name, pid=_pid(endpoint))
     _record(hub, entry, line, lambda: hub.reply(request, {"id": id}), token=entry.token)
+
+
+def _open_turn(hub: Hub, entry: Entry, turn: Turn, token: str) -> None:
+    other = hub.turns.get(token)
+    if other is not None and (other.endpoint, other.id) != (turn.endpoint, turn.id):
+        raise BadToken("started: this token belongs to another turn; make a new one for each")
+    hub.end_turn(entry)
+    entry.token = token
+    hub.turns[token] = turn
 
 
 def _turn(endpoint: Endpoint, id: str, payload: Mapping[str, Any]) -> Turn | None:

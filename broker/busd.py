@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
-from wakebus.broker import __version__, paths
+from wakebus.broker import __version__, paths, settings
 from wakebus.broker.errors import WakebusError
 
 START_S: Final = 15.0  # a cold machine with a large store to look through
@@ -88,15 +88,17 @@ def start(args: argparse.Namespace) -> int:
 
 def _spawn(folder: Path) -> str:
     """Start a detached broker; return "" when it is ready, else why not."""
+    from wakebus.broker.private import append_to
+
     ready, child_end = os.pipe()
-    with (folder / "broker.log").open("ab") as output:
-        os.fchmod(output.fileno(), 0o600)
+    with os.fdopen(append_to(folder / "broker.log"), "ab") as output:
         child = subprocess.Popen(
             [sys.executable, "-P", "-m", "wakebus.broker", "run", "--ready-fd", str(child_end)],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
             cwd=folder,
+            env=paths.child_environ(),
             pass_fds=[child_end],
             start_new_session=True,
         )
@@ -130,6 +132,7 @@ def stop(args: argparse.Namespace) -> int:
     if not pid:
         print("broker is not running")
         return 0
+    paths.stop_mark(folder).touch(mode=0o600)  # else every listener would start it again
     try:
         os.kill(pid, signal.SIGTERM)
     except ProcessLookupError:
@@ -144,7 +147,8 @@ def stop(args: argparse.Namespace) -> int:
 
 
 def restart(args: argparse.Namespace) -> int:
-    """Stop, then start."""
+    """Stop, then start; wrong settings are told before anything is stopped."""
+    settings.load(paths.bus_dir() / "wakebus.toml", os.environ)
     stop(args)
     return start(args)
 

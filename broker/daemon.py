@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Final
 
@@ -28,6 +29,8 @@ from wakebus.broker.clock import Clock
 from wakebus.broker.errors import WakebusError
 from wakebus.broker.hub import Hub
 from wakebus.broker.opening import open_store
+from wakebus.broker.private import CannotStart as CannotStart
+from wakebus.broker.private import append_to, make_folder
 from wakebus.broker.router import Router
 from wakebus.broker.services import Services
 
@@ -35,17 +38,12 @@ log = logging.getLogger("wakebus.daemon")
 
 LOCK: Final = "broker.lock"
 SOCKET: Final = "broker.sock"
+SHORT: Final = "wakebus-"  # a socket's folder where the path is too long
 PEEK_S: Final = 0.5  # others hold the lock for a moment when they look who has it
 STORE: Final = "bus.db"
 LOG: Final = "broker.log"
 # A store on a network or pass-through file system breaks SQLite's locks (sqlite.org/faq.html#q5).
 REMOTE: Final = frozenset({"nfs", "nfs4", "cifs", "smb3", "9p", "virtiofs", "fuse.sshfs"})
-
-
-class CannotStart(WakebusError):
-    """The broker cannot start here; the text names what is in the way and what to do."""
-
-    code = "cannot_start"
 
 
 class AlreadyRunning(WakebusError):
@@ -76,15 +74,7 @@ def run(folder: Path, *, ready: Callable[[], None] = lambda: None, console: bool
 
 def prepare(folder: Path) -> None:
     """Make the bus folder, private to its user."""
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as exc:
-        raise CannotStart(f"the folder {folder} cannot be made: {exc.strerror}") from exc
-    found = folder.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
-        raise CannotStart(f"{folder} is not a folder of this user")
-    if found.st_mode & 0o077:
-        folder.chmod(0o700)
+    make_folder(folder)
     if (kind := _file_system(folder)) in REMOTE:
         raise CannotStart(
             f"{folder} lies on {kind}, where a store is not safe; set HERMES_BUS_ROOT"
@@ -140,10 +130,7 @@ def lock_holder(folder: Path) -> int | None:
 
 def _serve(folder: Path, ready: Callable[[], None], console: bool) -> None:
     chosen = settings.load(folder / "wakebus.toml", os.environ)
-    try:
-        _start_log(folder / LOG, chosen, console)
-    except OSError as exc:
-        raise CannotStart(f"the log cannot be written: {exc}") from exc
+    _start_log(folder / LOG, chosen, console)
     address = _socket_path(folder)
     store = open_store(folder / STORE, machine_boot())
     context = zmq.Context()
@@ -179,6 +166,7 @@ def _run(
     _on_signals(router)
     paths.write_address(folder, address)
     log.info("started: pid %d, version %s, %s", os.getpid(), __version__, address["router"])
+    paths.stop_mark(folder).unlink(missing_ok=True)
     ready()
     children = Services(folder) if services else None
     router.run()
@@ -199,10 +187,28 @@ def _address(hub: Hub, address: Path) -> dict[str, object]:
     return {"router": f"ipc://{address}", "pid": os.getpid(), "boot": hub.boot, **versions}
 
 
+def _remove_left_folder(folder: Path) -> None:
+    """Remove what a killed broker left under the temporary folder (PROTOCOL-1.4)."""
+    try:
+        left = Path(str(paths.read_address(folder)["router"]).removeprefix("ipc://"))
+        found, socket = left.parent.lstat(), left.lstat()
+    except (WakebusError, OSError):
+        return
+    ours = found.st_uid == socket.st_uid == os.getuid()
+    ours = ours and stat.S_ISDIR(found.st_mode) and stat.S_ISSOCK(socket.st_mode)
+    named = left.name == SOCKET and left.parent.name.startswith(SHORT)
+    if ours and named and left.parent.parent == Path(_short_temp()):
+        try:
+            _remove_socket(folder, left)
+        except OSError as exc:
+            log.warning("%s was left by a killed broker and cannot be removed: %s", left, exc)
+
+
 def _socket_path(folder: Path) -> Path:
+    _remove_left_folder(folder)
     path = folder / SOCKET
     if len(os.fsencode(path)) > zmq.IPC_PATH_MAX_LEN:
-        short = tempfile.mkdtemp(prefix="wakebus-", dir=_short_temp())  # mkdtemp is 0700
+        short = tempfile.mkdtemp(prefix=SHORT, dir=_short_temp())  # mkdtemp is 0700
         return Path(short) / SOCKET
     try:
         found = path.lstat()
@@ -242,11 +248,14 @@ def _on_signals(router: Router) -> None:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # a closed terminal is no order to stop
 
 
+class _Log(logging.handlers.RotatingFileHandler):
+    def _open(self) -> TextIOWrapper:
+        return os.fdopen(append_to(Path(self.baseFilename)), "a", encoding=self.encoding)
+
+
 def _start_log(path: Path, chosen: settings.Settings, console: bool) -> None:
     handlers: list[logging.Handler] = [
-        logging.handlers.RotatingFileHandler(
-            path, maxBytes=chosen.log_bytes, backupCount=chosen.log_files, encoding="utf-8"
-        )
+        _Log(path, maxBytes=chosen.log_bytes, backupCount=chosen.log_files, encoding="utf-8")
     ]
     if console:
         handlers.append(logging.StreamHandler())

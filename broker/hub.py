@@ -11,8 +11,9 @@ import heapq
 import itertools
 import json
 import logging
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections import Counter
+from collections.abc import Callable, Collection
+from typing import Any, Final, NamedTuple
 
 from wakebus.broker.clock import Clock
 from wakebus.broker.errors import Unavailable, WakebusError
@@ -23,6 +24,9 @@ from wakebus.broker.store import Work
 from wakebus.broker.storing import StoreThread
 
 log = logging.getLogger("wakebus.router")
+
+NEAR_MOST: Final = 200  # names that an unknown one is compared with: about 10 ms
+NEAR_LENGTH: Final = 4  # among very many names only those that differ so little in length
 
 Post = Callable[[bytes, bytes], bool]  # (connection, frame) -> whether it was taken
 
@@ -40,11 +44,12 @@ class Request(NamedTuple):
 class Connection:
     """A client that said hello."""
 
-    __slots__ = ("greeted", "instance", "names", "process")
+    __slots__ = ("greeted", "instance", "lost", "names", "process")
 
     def __init__(self, instance: str, process: Process, greeted: float) -> None:
         self.instance, self.process, self.greeted = instance, process, greeted  # monotonic
         self.names: set[str] = set()
+        self.lost: set[str] = set()  # names that others took from it
 
 
 class Endpoint:
@@ -75,12 +80,23 @@ class Turn(NamedTuple):
     path: tuple[str, ...]
 
 
-class Waiter(NamedTuple):
-    """Somebody waits until message `id` is `want`."""
+class Timer:
+    """What `later` will do; `act` None: no more."""
 
-    request: Request
-    id: str
-    want: str
+    __slots__ = ("act",)
+
+    def __init__(self, act: Callable[[], None]) -> None:
+        self.act: Callable[[], None] | None = act
+
+
+class Waiter:
+    """Somebody waits until message `id` is `want`. Each is itself, whatever it holds."""
+
+    __slots__ = ("id", "request", "timer", "want")
+
+    def __init__(self, request: Request, id: str, want: str) -> None:
+        self.request, self.id, self.want = request, id, want
+        self.timer: Timer | None = None
 
 
 class Hub:
@@ -92,13 +108,15 @@ class Hub:
         self.conns: dict[bytes, Connection] = {}
         self.endpoints: dict[str, Endpoint] = {}
         self.turns: dict[str, Turn] = {}  # by digest of the token
-        self.waiters: dict[str, list[Waiter]] = {}
+        self.waiters: dict[str, dict[Waiter, None]] = {}  # in the order they came
+        self.waits: Counter[bytes] = Counter()  # open ones of each connection
         self.accepted = 0
         self.store: StoreThread
         self.post: Post
         self.reply: Callable[[Request, dict[str, Any]], None]
         self.fail: Callable[[Request, WakebusError], None]
-        self._timers: list[tuple[float, int, Callable[[], None]]] = []
+        self._timers: list[tuple[float, int, Timer]] = []
+        self._cancelled = 0
         self._order = itertools.count()
 
     def endpoint(self, name: str) -> Endpoint:
@@ -121,7 +139,7 @@ class Hub:
 
     def near(self, name: str) -> list[str]:
         """Return up to three known names that look like `name`."""
-        known = [other for other in self.endpoints if self.known(other)]
+        known = [other for other in _alike(name, self.endpoints) if self.known(other)]
         return difflib.get_close_matches(name, known, n=3, cutoff=0.6)
 
     def live(self, endpoint: Endpoint) -> bool:
@@ -139,16 +157,31 @@ class Hub:
             self.turns.pop(entry.token, None)
             entry.token = None
 
-    def later(self, after_s: float, act: Callable[[], None]) -> None:
-        """Call `act` in `after_s` seconds."""
-        at = self.clock.mono() + after_s
-        heapq.heappush(self._timers, (at, next(self._order), act))
+    def later(self, after_s: float, act: Callable[[], None]) -> Timer:
+        """Call `act` in `after_s` seconds, unless it is cancelled."""
+        at, timer = self.clock.mono() + after_s, Timer(act)
+        heapq.heappush(self._timers, (at, next(self._order), timer))
+        return timer
+
+    def cancel(self, timer: Timer) -> None:
+        """Forget what a timer would have done; what is cancelled does not pile up."""
+        self._cancelled += timer.act is not None
+        timer.act = None
+        if self._cancelled > 100 and self._cancelled > len(self._timers) // 2:
+            self._timers = [entry for entry in self._timers if entry[2].act]
+            heapq.heapify(self._timers)
+            self._cancelled = 0
 
     def run_timers(self) -> float:
         """Run what is due; return the seconds until the next timer."""
         now = self.clock.mono()
         while self._timers and self._timers[0][0] <= now:
-            self.guarded(heapq.heappop(self._timers)[2])
+            timer = heapq.heappop(self._timers)[2]
+            act, timer.act = timer.act, None
+            if act is None:
+                self._cancelled -= 1
+            else:
+                self.guarded(act)
         return max(0.0, self._timers[0][0] - now) if self._timers else 60.0
 
     def guarded(self, act: Callable[[], None]) -> None:
@@ -178,6 +211,15 @@ class Hub:
     def line(self, what: str, **fields: Any) -> str:
         """Return one line for a message's log: `t` is wall seconds."""
         return json.dumps({"t": self.clock.wall(), "what": what, **fields}) + "\n"
+
+
+def _alike(name: str, others: Collection[str]) -> list[str]:
+    """Return those that are worth a comparison, at most NEAR_MOST: it takes long."""
+    if len(others) <= NEAR_MOST:
+        return list(others)
+    start = name[:1]
+    alike = (o for o in others if o[:1] == start and abs(len(o) - len(name)) <= NEAR_LENGTH)
+    return list(itertools.islice(alike, NEAR_MOST))
 
 
 def digest(token: str) -> str:

@@ -10,6 +10,7 @@ works on strings: pathlib would cost it 5 % of its whole run.
 import json
 import os
 import pwd
+import stat
 from typing import TYPE_CHECKING, Any, Final
 
 from wakebus.broker.errors import NotRunning
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 ADDRESS_FILE: Final = "address.json"
+ROOTS: Final = ("HERMES_BUS_ROOT", "HERMES_HOME")
 
 
 def bus_root() -> "Path":
@@ -36,9 +38,20 @@ def hermes_home() -> "Path":
 
 def _from_env(name: str) -> str:
     given = os.environ.get(name, "").strip()
-    if given:
-        return os.path.abspath(os.path.expanduser(given))  # noqa: PTH100, PTH111
-    return f"{pwd.getpwuid(os.getuid()).pw_dir}/.hermes"
+    if not given:
+        return f"{pwd.getpwuid(os.getuid()).pw_dir}/.hermes"
+    path = os.path.abspath(os.path.expanduser(given))  # noqa: PTH100, PTH111
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        raise NotRunning(f"{name} {path!a} is not UTF-8, and so no address") from None
+    return path
+
+
+def child_environ() -> dict[str, str]:
+    """Return the environment for a child that starts in another folder: roots are absolute."""
+    given = [name for name in ROOTS if os.environ.get(name, "").strip()]
+    return {**os.environ, **{name: _from_env(name) for name in given}}
 
 
 def bus_dir() -> "Path":
@@ -51,15 +64,27 @@ def router_address() -> str:
     return str(read_address(f"{_from_env('HERMES_BUS_ROOT')}/bus")["router"])
 
 
+def stop_mark(folder: "Path") -> "Path":
+    """Return the file that says: stopped on purpose; listeners wait until somebody starts it."""
+    return folder / "stopped"
+
+
 def read_address(folder: "Path | str") -> dict[str, Any]:
     """
     Return what the running broker wrote about itself: `router`, `pid`, `boot`, versions.
 
-    Raises NotRunning when there is no such file or it cannot be read.
+    Raises NotRunning when there is no such file, it cannot be read, or is somebody else's.
     """
     path = f"{folder}/{ADDRESS_FILE}"
     try:
-        with open(path, encoding="utf-8") as file:  # noqa: PTH123
+        # NONBLOCK: a pipe of this name must not hold anybody.
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with os.fdopen(descriptor, encoding="utf-8") as file:
+            found, user = os.fstat(descriptor), os.getuid()
+            if not stat.S_ISREG(found.st_mode) or found.st_uid != user:
+                raise NotRunning(f"{path} is not a file of this user; it is not trusted")
+            if os.stat(folder).st_uid != user:  # noqa: PTH116
+                raise NotRunning(f"{folder} is not a folder of this user; it is not trusted")
             data = json.load(file)
     except FileNotFoundError:
         raise NotRunning(f"no broker has started here ({path} does not exist)") from None
@@ -73,7 +98,8 @@ def read_address(folder: "Path | str") -> dict[str, Any]:
 def write_address(folder: "Path", data: dict[str, Any]) -> None:
     """Put `data` in place in one step (0600), so that no client reads half of it."""
     draft = folder / f".{ADDRESS_FILE}.{os.getpid()}"
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    draft.unlink(missing_ok=True)  # of a killed broker; EXCL below follows no link
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         json.dump(data, file)
     draft.replace(folder / ADDRESS_FILE)

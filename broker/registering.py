@@ -71,6 +71,7 @@ def register(hub: Hub, request: Request) -> None:
     endpoint = hub.endpoint(name)
     _claim(hub, endpoint, conn, request.conn, takeover=request.payload.get("takeover") is True)
     conn.names.add(name)
+    conn.lost.discard(name)
     ended = _take_stock(hub, endpoint, holding)
     _save(hub, endpoint, partial(_registered, hub, request, endpoint, endpoint.epoch, ended))
 
@@ -104,6 +105,7 @@ def _lose(hub: Hub, endpoint: Endpoint, holder: Holder, *, died: bool) -> None:
     if holder.conn is not None:
         if old := hub.conns.get(holder.conn):
             old.names.discard(endpoint.name)
+            old.lost.add(endpoint.name)
         hub.post(holder.conn, wire.encode("fenced", 0, {"to": endpoint.name}))
 
 
@@ -216,7 +218,7 @@ def forget_conns(hub: Hub) -> None:
     """Drop the records of connections that hold nothing."""
     old = hub.clock.mono() - IDLE_S
     for id, conn in list(hub.conns.items()):
-        if not conn.names and (conn.greeted < old or gone(conn.process)):
+        if not conn.names and ((conn.greeted < old and not conn.lost) or gone(conn.process)):
             del hub.conns[id]
 
 

@@ -236,7 +236,8 @@ def _load(hub: Hub, store: Store) -> None:
         entry = Entry(row["seq"], row["id"], row["lane"], row["size"], 0.0)
         entry.deadline = now + max(0.0, row["deadline"] - wall)
         entry.deaths = row["deaths"]
-        entry.redelivered = entry.suspect = bool(row["redelivered"])
+        entry.redelivered = bool(row["redelivered"])
+        entry.suspect = entry.deaths > 0  # what merely came back is none
         entry.started_before = bool(row["started_before"])
         entry.asks, entry.claimed = bool(row["asks"]), bool(row["claimed"])
         endpoint.mailbox.add(entry)

@@ -12,6 +12,7 @@ from wakebus.broker.delivering import pump
 from wakebus.broker.errors import (
     BadToken,
     Busy,
+    Fenced,
     NotRegistered,
     UnknownTarget,
     WakebusError,
@@ -68,6 +69,8 @@ def _origin(hub: Hub, request: Request, message: Message) -> tuple[Message, bool
         return proven, False
     conn = hub.conns.get(request.conn)
     names = conn.names if conn else set()
+    if conn and message.sender in conn.lost:
+        raise Fenced(f"{message.sender} was taken over by another client", to=message.sender)
     if names and message.sender not in names:
         raise NotRegistered(
             f"this connection is registered as {', '.join(sorted(names))} "

@@ -8,6 +8,7 @@ started again, 1 s later, then 2, 4 … 30.
 
 import logging
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -16,6 +17,9 @@ import time
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Final
+
+from wakebus.broker import paths
+from wakebus.broker.private import CannotStart, append_to
 
 log = logging.getLogger("wakebus.services")
 
@@ -49,7 +53,7 @@ class Services:
         while not self._stop.is_set():
             try:
                 lived = self._once(name)
-            except OSError as exc:  # no process, no file: as if it had ended at once
+            except (CannotStart, OSError) as exc:  # no process, no file: as if it had ended
                 lived = 0.0
                 log.error("service %s cannot be started: %s", name, exc)
             if self._stop.is_set():
@@ -62,9 +66,9 @@ class Services:
     def _once(self, name: str) -> float:
         # -P: no module of the folder that the broker was started in may shadow a library.
         command = [sys.executable, "-P", "-m", "wakebus.broker.services", name]
-        environ = {**os.environ, "HERMES_BUS_ROOT": str(self._folder.parent)}
+        environ = {**paths.child_environ(), "HERMES_BUS_ROOT": str(self._folder.parent)}
         started = time.monotonic()
-        with (self._folder / f"{name}.log").open("ab") as output:
+        with os.fdopen(append_to(self._folder / f"{name}.log"), "ab") as output:
             child = subprocess.Popen(
                 command,
                 stdin=subprocess.PIPE,
@@ -89,9 +93,11 @@ class Services:
 def main(name: str) -> int:
     """Run one service in this process until its standard input closes or SIGTERM comes."""
     stop = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    # The handler may run while this thread holds the event's own lock: another one sets it.
+    told, tell = os.pipe()
+    signal.signal(signal.SIGTERM, lambda *_: _say(tell))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the broker in the foreground
-    threading.Thread(target=_until_closed, args=(stop,), daemon=True).start()
+    threading.Thread(target=_until_closed, args=(stop, told), daemon=True).start()
     found = [entry for entry in entry_points(group=GROUP) if entry.name == name]
     if not found:
         print(f"no service {name!r} is installed", file=sys.stderr)
@@ -99,10 +105,20 @@ def main(name: str) -> int:
     return int(found[0].load()(stop))
 
 
-def _until_closed(stop: threading.Event) -> None:
-    while os.read(0, 4096):
-        pass
-    stop.set()
+def _say(tell: int) -> None:
+    os.set_blocking(tell, False)
+    try:
+        os.write(tell, b"x")
+    except BlockingIOError:
+        pass  # it has been told often enough
+
+
+def _until_closed(stop: threading.Event, told: int) -> None:
+    while True:
+        ready, _, _ = select.select([0, told], [], [])
+        if told in ready or not os.read(0, 4096):
+            stop.set()
+            return
 
 
 if __name__ == "__main__":

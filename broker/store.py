@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from wakebus.broker import message as messages
-from wakebus.broker import schema
+from wakebus.broker import schema, story
 from wakebus.broker.errors import Conflict, MailboxFull, Unavailable, UnknownTarget, WakebusError
 from wakebus.broker.state import State
 
@@ -118,7 +118,7 @@ class Store:
             if messages.content(_message(row)) != messages.content(msg):
                 raise Conflict(f"id {msg.id} is already stored with another sender or content")
             return {**row, "fresh": False}
-        if msg.key is not None and (row := self._by_key(msg, put.accepted)) is not None:
+        if msg.key is not None and (row := self._by_key(put)) is not None:
             return {**row, "fresh": False}
         if put.full:  # said only now: a resend of what is stored gets its receipt
             raise MailboxFull(put.full)
@@ -138,25 +138,31 @@ class Store:
         )
         return {"seq": cursor.lastrowid, "id": msg.id, "state": state, "fresh": True}
 
-    def _by_key(self, msg: messages.Message, now: float) -> Row | None:
+    def _by_key(self, put: Put) -> Row | None:
+        msg = put.message  # a claimed sender's key must not swallow what the true one sends
         return self._one(
-            "SELECT * FROM message WHERE sender=? AND key=? AND accepted>? ORDER BY seq LIMIT 1",
-            (msg.sender, msg.key, now - 86400),
+            "SELECT * FROM message WHERE sender=? AND key=? AND claimed=? AND accepted>?"
+            " ORDER BY seq LIMIT 1",
+            (msg.sender, msg.key, put.claimed, put.accepted - 86400),
         )
 
     def _awaited(self, msg: messages.Message) -> bool:
         """Whether `msg` answers somebody who has no endpoint and waits for it."""
         asked = msg.type == "answer" and msg.reply_to and self.find(msg.reply_to)
-        return bool(asked and asked["asks"] and asked["sender"] == msg.to)
+        ends = (msg.to, msg.sender)
+        return bool(asked and asked["asks"] and (asked["sender"], asked["endpoint"]) == ends)
 
     def find(self, id: str) -> Row | None:
         """Return the row of message `id`."""
         return self._one("SELECT * FROM message WHERE id=?", (id,))
 
     def answer_to(self, id: str) -> Row | None:
-        """Return the first answer to message `id`."""
+        """Return the first answer to message `id`: from whom it was for, to its sender."""
         return self._one(
-            "SELECT * FROM message WHERE reply_to=? AND type='answer' ORDER BY seq LIMIT 1", (id,)
+            "SELECT a.* FROM message AS asked JOIN message AS a ON a.reply_to=asked.id"
+            " AND a.type='answer' AND a.sender=asked.endpoint AND a.endpoint=asked.sender"
+            " WHERE asked.id=? ORDER BY a.seq LIMIT 1",
+            (id,),
         )
 
     def mark(self, id: str, line: str, **columns: Any) -> None:
@@ -177,26 +183,9 @@ class Store:
             " WHERE done IS NULL ORDER BY seq"
         )
 
-    def related(self, id: str, limit: int = 500) -> list[Row]:
-        """
-        Return message `id`, what led to it, and all that came of it, oldest first.
-
-        `message` is the stored object without its body, with `channel` and `type` of it.
-        """
-        found: dict[str, Row] = {}
-        queue = [id]
-        while queue and len(found) < limit:
-            row = self.find(queue.pop(0))
-            if row is None or row["id"] in found:
-                continue
-            found[row["id"]] = {**row, "message": _headers(row)}
-            queue += [row[link] for link in ("reply_to", "cause") if row[link]]
-            children = self._all(
-                "SELECT id FROM message WHERE reply_to=? OR cause=? ORDER BY seq LIMIT ?",
-                (row["id"], row["id"], limit),
-            )
-            queue += [child["id"] for child in children]
-        return sorted(found.values(), key=lambda row: int(row["seq"]))
+    def related(self, id: str) -> list[Row]:
+        """Return message `id` and all that hangs together with it: see `story`."""
+        return story.related(self._all, id)
 
     def counts(self) -> Row:
         """Return `dead`, `messages` (numbers), `bytes` of the files, `set_aside` (their names)."""
@@ -280,12 +269,6 @@ class Store:
 
 def _message(row: Row) -> messages.Message:
     return messages.from_wire(json.loads(row["message"]))
-
-
-def _headers(row: Row) -> dict[str, Any]:
-    message: dict[str, Any] = json.loads(row["message"])
-    body = message.pop("body")
-    return {**message, "type": row["type"], "channel": body.get("channel") or ""}
 
 
 def is_damage(exc: sqlite3.Error) -> bool:

@@ -9,7 +9,7 @@ answered exactly once, if need be by `timeout`; the message itself is never touc
 import json
 from typing import Any, Final
 
-from wakebus.broker.errors import BadMessage, TimedOut, UnknownId, WakebusError
+from wakebus.broker.errors import BadMessage, Busy, TimedOut, UnknownId, WakebusError
 from wakebus.broker.hub import Hub, Request, Waiter
 from wakebus.broker.message import Message
 from wakebus.broker.state import State, receipt_word
@@ -17,6 +17,7 @@ from wakebus.broker.store import Row
 
 WANTS: Final = {"delivered": "delivered", "handled": "handled", "answer": "answered"}
 MAX_WAIT_S: Final = 86400.0
+MAX_OPEN: Final = 1_000  # waits of one connection
 
 
 def receipt(row: Row) -> dict[str, Any]:
@@ -39,28 +40,36 @@ def wait(hub: Hub, request: Request) -> None:
         raise BadMessage(f"wait: `id` and a `state` of {', '.join(WANTS)}")
     if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout >= 0:
         raise BadMessage("wait: `timeout` is a number of seconds from 0")
+    if hub.waits[request.conn] >= MAX_OPEN:
+        raise Busy(f"this connection waits for {MAX_OPEN} things already; let some end first")
+    hub.waits[request.conn] += 1
     waiter = Waiter(request, id, want)
 
     def looked(result: tuple[Row | None, Row | None] | WakebusError) -> None:
         if isinstance(result, WakebusError):
+            _forget(hub, waiter)
             hub.fail(request, result)
         elif result[0] is None:
+            _forget(hub, waiter)
             hub.fail(request, UnknownId(f"no message {id} is stored"))
         elif not _settled(hub, waiter, result[0], result[1]):
-            hub.waiters.setdefault(id, []).append(waiter)
-            hub.later(min(timeout, MAX_WAIT_S), lambda: _too_late(hub, waiter))
+            hub.waiters.setdefault(id, {})[waiter] = None
+            waiter.timer = hub.later(min(timeout, MAX_WAIT_S), lambda: _too_late(hub, waiter))
 
     hub.store.submit(lambda store: (store.find(id), store.answer_to(id)), looked)
 
 
 def _settled(hub: Hub, waiter: Waiter, row: Row, answer: Row | None) -> bool:
+    """Answer and forget a waiter if its time has come; return whether it had."""
     state = receipt(row)["state"]
     if waiter.want == "answer" and answer is not None:
+        _forget(hub, waiter)
         hub.reply(waiter.request, {**receipt(row), "answer": json.loads(answer["message"])})
         return True
     reached = {"delivered": ("delivered", "handled", "dead"), "handled": ("handled", "dead")}
     ended = state in reached.get(waiter.want, ("dead",)) or _unanswered(row)
     if ended:
+        _forget(hub, waiter)
         hub.reply(waiter.request, receipt(row))
     return ended
 
@@ -71,8 +80,6 @@ def _unanswered(row: Row) -> bool:
 
 
 def _too_late(hub: Hub, waiter: Waiter) -> None:
-    if waiter not in hub.waiters.get(waiter.id, []):
-        return
     _forget(hub, waiter)
 
     def looked(row: Row | None) -> None:
@@ -84,11 +91,16 @@ def _too_late(hub: Hub, waiter: Waiter) -> None:
 
 
 def _forget(hub: Hub, waiter: Waiter) -> None:
-    """Remove a waiter that has its answer."""
-    waiters = hub.waiters[waiter.id]
-    waiters.remove(waiter)
+    """Remove a waiter, once: it gets its answer now."""
+    waiters = hub.waiters.get(waiter.id, {})
+    waiters.pop(waiter, None)
     if not waiters:
-        del hub.waiters[waiter.id]
+        hub.waiters.pop(waiter.id, None)
+    if waiter.timer is not None:
+        hub.cancel(waiter.timer)  # it would live until its time
+    hub.waits[waiter.request.conn] -= 1
+    if not hub.waits[waiter.request.conn]:
+        del hub.waits[waiter.request.conn]
 
 
 def tell_waiters(hub: Hub, id: str) -> None:
@@ -99,9 +111,8 @@ def tell_waiters(hub: Hub, id: str) -> None:
     def looked(result: tuple[Row | None, Row | None] | WakebusError) -> None:
         if isinstance(result, WakebusError) or result[0] is None:
             return
-        for waiter in list(hub.waiters.get(id, [])):
-            if _settled(hub, waiter, result[0], result[1]):
-                _forget(hub, waiter)
+        for waiter in list(hub.waiters.get(id, ())):
+            _settled(hub, waiter, result[0], result[1])
 
     hub.store.submit(lambda store: (store.find(id), store.answer_to(id)), looked)
 

@@ -9,6 +9,7 @@ no infinity, no lone surrogate.
 import json
 import math
 import re
+import sys
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
@@ -21,7 +22,8 @@ MAX_FRAME: Final = 2 * MAX_BODY + (64 << 10)
 MAX_SEQUENCE: Final = (1 << 53) - 1  # every JSON reader keeps integers up to here exact
 MAX_DEPTH: Final = 32  # of a body or outcome: no reader's recursion limit is near
 
-_LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+_LARGEST: Final = int(sys.float_info.max)
+_MANY_DIGITS: Final = re.compile(rb"[0-9]{309}")  # as many as the largest double has
 
 
 class Frame(NamedTuple):
@@ -41,13 +43,30 @@ def dumps(value: Any) -> bytes:
     """Return compact UTF-8 JSON, or raise BadFrame (NaN, lone surrogate, unknown type)."""
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-        return text.encode()
+        data = text.encode()
     except UnicodeEncodeError as exc:
         raise BadFrame("text holds a lone surrogate, which is no Unicode character") from exc
     except RecursionError as exc:
         raise BadFrame("nested too deeply") from exc
     except (ValueError, TypeError) as exc:
         raise BadFrame(f"not JSON: {exc}") from exc
+    _check_integers(value, data)
+    return data
+
+
+def _check_integers(value: Any, encoded: bytes) -> None:
+    """Raise BadFrame if `value`, whose JSON is `encoded`, holds an integer beyond a double."""
+    if not _MANY_DIGITS.search(encoded):
+        return  # nearly always, and cheap
+    todo = [value]
+    while todo:
+        one = todo.pop()
+        if isinstance(one, dict):
+            todo += one.values()
+        elif isinstance(one, list | tuple):
+            todo += one
+        elif isinstance(one, int) and abs(one) > _LARGEST:
+            raise BadFrame("an integer is beyond the range of a double; send it as text")
 
 
 def encode_around(verb: str, payload: dict[str, Any], message: bytes) -> bytes:
@@ -102,6 +121,7 @@ def decode(data: bytes, loads: Callable[[bytes], Any] = loads) -> Frame:
         parts = loads(data)
     except (ValueError, RecursionError) as exc:
         raise BadFrame(f"not JSON: {str(exc)[:200]}") from exc
+    _check_integers(parts, data)
     if not isinstance(parts, list) or not parts:
         raise BadFrame("not a JSON list [version, verb, sequence, payload]")
     if parts[0] != VERSION or not _is_sequence(parts[0]):

@@ -79,9 +79,11 @@ class Running:
 
     @contextmanager
     def noted(self, group: int) -> Iterator[None]:
-        """Count `group` as running inside."""
+        """Count `group` as running inside; one that starts while the program ends is killed."""
         with self._changed:
             self._groups.add(group)
+            if self.ending:
+                _kill(group)
         try:
             yield
         finally:
@@ -99,7 +101,11 @@ class Running:
         with self._changed:
             self._changed.wait_for(lambda: not self._groups, seconds)
             for group in self._groups:
-                try:
-                    os.killpg(group, signal.SIGKILL)
-                except (ProcessLookupError, PermissionError):
-                    pass  # it has just ended (macOS: only zombies are left)
+                _kill(group)
+
+
+def _kill(group: int) -> None:
+    try:
+        os.killpg(group, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        pass  # it has just ended (macOS: only zombies are left)

@@ -5,7 +5,7 @@ Rule 1: `run` returns, whatever the child does: it may not read, not end, flood,
 behind that holds its pipes. Rule 2: the child leads a session and a process group of its own; at
 the time limit and at `Cancel` the whole group is ended: TERM, 2 s, KILL. Rule 3: memory is bounded,
 but the pipes are read on, so that no child blocks on a full one. Rule 4: when `run` returns, no
-zombie, thread or file descriptor is left.
+zombie, thread or descriptor is left. Rule 5: no child that runs outlives us (guard.py).
 """
 
 import errno
@@ -22,6 +22,7 @@ from types import TracebackType
 from typing import IO, Any, Final, Self
 
 from wakebus.broker.errors import WakebusError
+from wakebus.plugin import guard
 from wakebus.plugin.cancel import Cancel, Running, Waker
 
 __all__ = ["Cancel", "CannotStart", "Finished", "end_all", "run"]
@@ -85,18 +86,17 @@ def run(
     its group is killed; otherwise that lives on. Raises CannotStart.
     """
     cancel = cancel or Cancel()
-    out, err = _Kept(stdout_limit, head=True), _Kept(stderr_limit, head=False)
     if cancel.asked or _running.ending:
         return Finished(None, "", False, True, b"", False, b"", False, 0.0)
-    begun = time.monotonic()
-    process = _start(argv, env, cwd, merged)
-    streams = (err, None) if merged else (out, err)
-    with _running.noted(process.pid), _Watch(process, stdin, streams, cancel) as watch:
+    out, err = _Kept(stdout_limit, head=True), _Kept(stderr_limit, head=False)
+    begun, process = time.monotonic(), _start(argv, env, cwd, merged)
+    watch = _Watch(process, stdin, (err, None) if merged else (out, err), cancel)
+    with _running.noted(process.pid), guard.watched(process.pid), watch:
         ended = watch.until_end(begun + timeout)
         watch.drain(time.monotonic() + LINGER_S)
         if end_group:
             _signal_group(process.pid, signal.SIGKILL)
-    code = process.returncode if process.returncode is not None else -signal.SIGKILL
+    code = -signal.SIGKILL if process.returncode is None else process.returncode
     return Finished(
         status=code if code >= 0 else None,
         signal=_signal_name(-code) if code < 0 else "",
@@ -246,7 +246,7 @@ class _Watch:
         group = self._process.pid
         _signal_group(group, signal.SIGTERM)
         heeded = self._steps_until(self._exited.is_set, KILL_AFTER_S)
-        # Not longer: a zombie that a container's init never reaps looks like a member.
+        # Not longer: a zombie that no init reaps looks like a member.
         if heeded and self._steps_until(lambda: not _signal_group(group, 0), REST_S):
             return
         _signal_group(group, signal.SIGKILL)

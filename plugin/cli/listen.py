@@ -21,7 +21,7 @@ from wakebus.broker import Client
 from wakebus.broker.daemon import lock_holder
 from wakebus.broker.errors import NotRunning, WakebusError
 from wakebus.broker.message import check_name
-from wakebus.broker.paths import bus_dir, hermes_home, read_address
+from wakebus.broker.paths import bus_dir, hermes_home, read_address, stop_mark
 from wakebus.plugin import process
 from wakebus.plugin.cli import who
 from wakebus.plugin.cli.output import FAILED, OK, tell
@@ -29,12 +29,14 @@ from wakebus.plugin.receive.context import Context, context_file
 from wakebus.plugin.receive.dispatch import Dispatch
 from wakebus.plugin.receive.reply import Answers
 from wakebus.plugin.receive.screen import Screen
+from wakebus.plugin.receive.spool import sweep
 from wakebus.plugin.rules.load import RulesFile
 from wakebus.plugin.rules.model import Rules
 
 LOOK_S: Final = 0.25
 FIRST_PAUSE_S: Final = 1.0
 LONGEST_PAUSE_S: Final = 30.0
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 END_S: Final = 3.0  # an agent has 2 s after SIGTERM (plugin/process.py)
 
 EXAMPLES: Final = """\
@@ -82,8 +84,8 @@ def run(args: argparse.Namespace) -> int:
     found = rules.current()
     _warn(found)
     endpoint = check_name(_name(args.endpoint, found.endpoint), "endpoint")
-    stop = threading.Event()
-    _on_signals(stop)
+    stop, asked = threading.Event(), _on_signals()
+    sweep()
     start_broker()
     lost: list[str] = []
     with Client() as client:
@@ -98,7 +100,9 @@ def run(args: argparse.Namespace) -> int:
         client.register(endpoint, dispatch.handle, takeover=args.takeover, on_lost=on_lost)
         what = f"agent: {args.agent}" if args.agent else "printing"
         _note(f"listening as {endpoint} ({what}; rules: {found.source}); Ctrl-C ends")
-        _keep(client, rules, stop)
+        _keep(client, rules, stop, asked)
+        _ignore_signals()  # it ends soon, whoever goes on pressing Ctrl-C
+        stop.set()
         dispatch.stop()
         process.end_all(END_S)
     if lost:
@@ -123,12 +127,22 @@ def _note(text: str) -> None:
     tell(text, error=True)
 
 
-def _on_signals(stop: threading.Event) -> None:
-    def ask(number: int, frame: FrameType | None) -> None:
-        stop.set()
+def _on_signals() -> list[int]:
+    """Return a list that is empty until somebody asks us to end."""
+    asked: list[int] = []
 
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    def ask(number: int, frame: FrameType | None) -> None:
+        # Nothing with a lock, as Event.set: the thread that we interrupt may hold it.
+        asked.append(number)
+
+    for number in _SIGNALS:
         signal.signal(number, ask)
+    return asked
+
+
+def _ignore_signals() -> None:
+    for number in _SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
 
 
 def start_broker() -> None:
@@ -158,10 +172,15 @@ def _ready() -> bool:
         return False
 
 
-def _keep(client: Client, rules: RulesFile, stop: threading.Event) -> None:
-    """Until `stop`: start a broker that is missing, tell of rules that have changed."""
+def _gone() -> bool:
+    """Whether the broker is gone without anybody having stopped it (`hermes-busd stop`)."""
+    return lock_holder(bus_dir()) is None and not stop_mark(bus_dir()).exists()
+
+
+def _keep(client: Client, rules: RulesFile, stop: threading.Event, asked: list[int]) -> None:
+    """Until `stop` or `asked`: start a broker that is missing, tell of rules that have changed."""
     pause, next_try, found = FIRST_PAUSE_S, 0.0, rules.current()
-    while not stop.wait(LOOK_S):
+    while not (asked or stop.wait(LOOK_S) or asked):
         if (new := rules.current()) is not found:
             found = new
             _note(f"the rules were read again: {found.source}")
@@ -169,7 +188,7 @@ def _keep(client: Client, rules: RulesFile, stop: threading.Event) -> None:
         now = time.monotonic()
         if client.connected(0):
             pause, next_try = FIRST_PAUSE_S, now + FIRST_PAUSE_S
-        elif now >= next_try and lock_holder(bus_dir()) is None:
+        elif now >= next_try and _gone():
             try:
                 start_broker()
             except WakebusError as exc:

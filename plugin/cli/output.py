@@ -141,14 +141,18 @@ def _how_to_start() -> str:
     return "Start the bus: hermes-busd start"
 
 
-def tell(text: str, *, error: bool = False) -> None:
-    """Print `text`, made safe, whether or not anybody can read it."""
+def tell(text: str, *, error: bool = False, styled: bool = False) -> None:
+    """
+    Print `text`, made safe, whether or not anybody can read it.
+
+    `styled`: its colours and bold are ours, all that a peer or a file wrote in it is `safe`.
+    """
     stream = sys.stderr if error else sys.stdout
     if stream is None:  # closed by whoever started us
         return
     try:
-        print(safe(text), file=stream, flush=True)
-    except OSError:
+        print(_safe_but_styled(text) if styled else safe(text), file=stream, flush=True)
+    except (OSError, ValueError):
         _flush()
 
 
@@ -174,6 +178,12 @@ def safe(text: str) -> str:
     from wakebus.plugin.rules.clean import clean
 
     return clean(text)
+
+
+def _safe_but_styled(text: str) -> str:
+    from wakebus.plugin.rules.clean import clean_terminal
+
+    return clean_terminal(text)
 
 
 def colored() -> bool:

@@ -8,7 +8,6 @@ wrong (the reason on stderr), 2 usage.
 import argparse
 import json
 import os
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any, Final
 from wakebus.broker import message as messages
 from wakebus.broker.errors import WakebusError
 from wakebus.broker.message import Message
+from wakebus.plugin.cli.output import colored, safe, tell
 from wakebus.plugin.rules import load, match
 from wakebus.plugin.rules.errors import RulesError
 from wakebus.plugin.rules.match import Plan
@@ -72,7 +72,7 @@ def run_init(args: argparse.Namespace) -> int:
         return _fail(f"{path} is there already; --force replaces it")
     except OSError as exc:
         return _fail(f"cannot write {path}: {exc.strerror}")
-    print(f"wrote {path}")
+    tell(f"wrote {path}")
     return 0
 
 
@@ -80,15 +80,15 @@ def run_check(args: argparse.Namespace) -> int:
     """Print every error (stderr) and warning; 1 if the file would not be loaded."""
     path: Path = args.file or load.default_path(os.environ)
     if args.file is None and not path.exists():
-        print(f"{path}: {_NO_FILE}")
+        tell(f"{path}: {_NO_FILE}")
         return 0
     try:
         rules = load.load(path)
     except RulesError as exc:
         return _fail(*map(str, exc.problems))
     for warning in rules.warnings:
-        print(f"{warning} (warning)")
-    print(f"{path}: {len(rules.callbacks)} rules, {len(rules.warnings)} warnings")
+        tell(f"{warning} (warning)")
+    tell(f"{path}: {len(rules.callbacks)} rules, {len(rules.warnings)} warnings")
     return 0
 
 
@@ -103,15 +103,15 @@ def run_test(args: argparse.Namespace) -> int:
         return _fail(exc.text)
     plan = match.plan(rules, message, args.host, sender_known=True)
     if args.json:
-        print(json.dumps(_report(rules, plan, message, color=False), ensure_ascii=False, indent=2))
+        tell(json.dumps(_report(rules, plan, message, color=False), indent=2))
     else:
-        print("\n".join(_lines(_report(rules, plan, message, color=sys.stdout.isatty()))))
+        tell("\n".join(_lines(_report(rules, plan, message, color=colored()))), styled=True)
     return 0
 
 
 def _fail(*lines: str) -> int:
     for line in lines:
-        print(line, file=sys.stderr)
+        tell(line, error=True)
     return 1
 
 
@@ -170,15 +170,15 @@ _WHEN: Final = {
 
 
 def _lines(report: dict[str, Any]) -> list[str]:
-    lines = [f"rule     {report['rule']}  ({report['where']})"]
+    lines = [safe(f"rule     {report['rule']}  ({report['where']})")]
     if report["print_text"] is not None:
         lines += [f"print    {report['print']}", *_indented(report["print_text"])]
     if report["context"]:
         session = report["session"] or "the default session"
-        lines += [f"context  {report['wake']}: {_WHEN[report['wake']]}, in {session}"]
-        lines += [*_indented(report["context_text"]), f"reply    {report['reply']}"]
+        lines += [f"context  {report['wake']}: {_WHEN[report['wake']]}, in {safe(session)}"]
+        lines += [*_indented(safe(report["context_text"])), f"reply    {report['reply']}"]
     if report["command"]:
-        lines += ["command  (not run)", *_indented(report["command"])]
+        lines += ["command  (not run)", *_indented(safe(report["command"]))]
     return lines if len(lines) > 1 else [*lines, "         nothing: no print, context or command"]
 
 

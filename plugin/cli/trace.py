@@ -33,7 +33,8 @@ def run(args: argparse.Namespace) -> int:
         tell(json.dumps({"id": args.id, "messages": found}, indent=2))
         return 0
     lines = safe("\n".join(story(found, args.id))).splitlines()
-    print("\n".join(_bold(line) if colored() and "→" in line else line for line in lines))
+    bold = (_bold(line) if colored() and "→" in line else line for line in lines)
+    tell("\n".join(bold), styled=True)
     return 0
 
 

@@ -18,6 +18,7 @@ from typing import Any, Final, NamedTuple
 
 from wakebus.broker.message import Message
 from wakebus.plugin import process
+from wakebus.plugin.environment import MAX_VALUE
 from wakebus.plugin.rules.clean import clean
 
 TURN_S: Final = 1800.0
@@ -25,6 +26,9 @@ MAX_ANSWER: Final = 512 << 10  # bytes; half of what a message's body may hold
 # `hermes chat -q` takes its query as an argument and does not read standard input
 # (hermes-agent 0.19.0, run). The shell moves it there as one word, whatever it holds.
 _QUERY_ARGUMENT: Final = re.compile(r"\bhermes\b[^|;&]*\s(-q|--query)\s*$")
+# One argument may have 128 KiB on Linux (MAX_ARG_STRLEN), as much as a variable: else E2BIG.
+MAX_ARGUMENT: Final = MAX_VALUE
+_NOT_FOUND: Final = 127  # what a shell exits with that finds no such program
 _TAIL: Final = 1500  # characters of output kept in an outcome (16 KiB in all)
 
 
@@ -32,13 +36,15 @@ class Turn(NamedTuple):
     """
     How a turn ended. `answer`: what to say, "" for nothing. `outcome`: for the broker.
 
-    `began`: the agent was there to see the prompt; `cut_off`: and was ended by `cancel`.
+    `began`: the agent was there to see the prompt; `cut_off`: and was ended by `cancel`; `well`: it
+    ended by itself with exit status 0.
     """
 
     answer: str
     outcome: dict[str, Any]
     began: bool = True
     cut_off: bool = False
+    well: bool = False
 
 
 def new_token() -> str:
@@ -76,7 +82,12 @@ def run(
 
 def shell_line(command: str) -> str:
     """Return what the shell is given: the command, made to take its prompt where it needs that."""
-    return f'{command} "$(cat)"' if _QUERY_ARGUMENT.search(command) else command
+    return f'{command} "$(cat)"' if prompt_limit(command) else command
+
+
+def prompt_limit(command: str) -> int | None:
+    """Return how many bytes of prompt the agent can take, None for any number."""
+    return MAX_ARGUMENT if _QUERY_ARGUMENT.search(command) else None
 
 
 def _judged(done: process.Finished, started: float, timeout: float) -> Turn:
@@ -84,7 +95,7 @@ def _judged(done: process.Finished, started: float, timeout: float) -> Turn:
     outcome: dict[str, Any] = {"started": started, "ended": time.time(), "exit": done.status}
     if done.ok and text:
         cut = "\n[cut: the agent wrote more]" if done.stdout_cut else ""
-        return Turn(text + cut, outcome | {"characters": len(text)})
+        return Turn(text + cut, outcome | {"characters": len(text)}, well=True)
     if done.timed_out:
         outcome["error"] = f"ended after its time limit of {timeout:g} s"
     elif done.cancelled:
@@ -97,7 +108,8 @@ def _judged(done: process.Finished, started: float, timeout: float) -> Turn:
         outcome["error"] = "no output"
     tails = {"stdout": text, "stderr": clean(done.stderr.decode(errors="replace")).strip()}
     outcome |= {name: tail[-_TAIL:] for name, tail in tails.items() if tail}
-    return Turn("", outcome, cut_off=done.cancelled)
+    began = done.status != _NOT_FOUND
+    return Turn("", outcome, began=began, cut_off=done.cancelled, well=done.ok)
 
 
 def _environment(

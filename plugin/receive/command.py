@@ -7,18 +7,18 @@ exited; what it leaves running lives on and holds nobody up. Rule 4: at most 8 a
 """
 
 import os
-import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import IO, Any, Final
+from typing import Any, Final
 
 from wakebus.broker import wire
 from wakebus.broker.errors import WakebusError
 from wakebus.broker.message import Message
 from wakebus.plugin import environment, process
+from wakebus.plugin.receive.spool import message_file
 from wakebus.plugin.rules.clean import clean
 from wakebus.plugin.rules.model import Rule
 
@@ -102,10 +102,10 @@ def _run(
 ) -> CommandResult:
     data, started = wire.dumps(message.to_wire()), time.time()
     try:
-        with _message_file(data) as file:
+        with message_file(data) as file:
             done = process.run(
                 [*_SHELL, command],
-                env=_environment(rule, message, data, file.name, environ),
+                env=_environment(rule, message, data, file, environ),
                 stdin=data,
                 timeout=rule.command_timeout_s,
                 stderr_limit=MAX_TAIL,
@@ -124,14 +124,6 @@ def _run(
         started=started,
         ended=time.time(),
     )
-
-
-@contextmanager
-def _message_file(data: bytes) -> Iterator[IO[bytes]]:
-    with tempfile.NamedTemporaryFile(prefix="wakebus-", suffix=".json") as file:  # mode 0600
-        file.write(data)
-        file.flush()
-        yield file
 
 
 def _environment(

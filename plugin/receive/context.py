@@ -1,13 +1,16 @@
 """
 Context that waits: texts that go in front of a session's next turn, once.
 
-Rule 1: on disk before it is acknowledged. Rule 2: removed when the turn that showed it has ended;
-a turn that was cut off shows it again. Rule 3: bounded; what is pushed out is counted and said to
-the model. Rule 4: no two processes write one file: each has a journal of its own (journal.py). Rule
-5: the body is not kept, only the text that the model gets; the label says where the whole is.
+Rule 1: on disk before it is acknowledged. Rule 2: removed when the turn that showed it has ended
+well; one that failed or was cut off may never have seen it, so the next shows it again, but one
+that failed 3 times over a text is enough: it may be the text. Rule 3: bounded; what is pushed out
+is counted and said to the model. Rule 4: no two processes write one file: each has a journal of its
+own (journal.py). Rule 5: the body is not kept, only the text that the model gets; the label says
+where the whole is.
 """
 
 import threading
+from collections import Counter
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -19,6 +22,7 @@ from wakebus.plugin.receive.label import Item
 MAX_ITEMS: Final = 100  # per session; a night of progress reports, of which the newest matter
 MAX_ALL: Final = 5000  # of all sessions: at most 40 MB in memory
 MAX_TEXT: Final = 8 << 10  # characters of one item
+MAX_FAILED: Final = 3  # turns that a text may stand in front of without success
 SPARE_LINES: Final = 200  # a journal is rewritten when it is twice as long as it must be, and this
 
 
@@ -40,6 +44,7 @@ class Context:
         self._journal = Journal(file)
         self._lock = threading.Lock()
         self._book: Book | None = None
+        self._failed: Counter[tuple[str, str]] = Counter()  # by session and id; not on disk
 
     def add(self, session: str, item: Item) -> int:
         """Keep `item`, on disk when this returns; return how many wait. The same id is kept once.
@@ -66,12 +71,29 @@ class Context:
             return
         ids = [item.message.id for item in waiting.items]
         with self._lock:
+            for id in ids:
+                self._failed.pop((session, id), None)
             book = self._opened()
             try:
                 line = {"session": session, "shown": ids, "dropped": waiting.dropped}
                 self._append(book, line)
             finally:
                 book.forget(session, ids, waiting.dropped)
+
+    def failed(self, session: str, waiting: Waiting) -> tuple[str, ...]:
+        """
+        Note that a turn with `waiting` failed; return the ids that are forgotten, for it was the
+        third with them. Raises OSError as `shown` does.
+        """
+        with self._lock:
+            self._failed.update((session, item.message.id) for item in waiting.items)
+            spoiled = tuple(
+                item
+                for item in waiting.items
+                if self._failed[session, item.message.id] >= MAX_FAILED
+            )
+        self.shown(session, Waiting(spoiled))
+        return tuple(item.message.id for item in spoiled)
 
     def _opened(self) -> "Book":
         if self._book is None:

@@ -9,7 +9,6 @@ done, so that what the disk does not take comes again whole.
 """
 
 import os
-import secrets
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -20,12 +19,13 @@ from wakebus.broker.errors import Fenced, NotNow, NotRegistered, NotRunning, Wak
 from wakebus.plugin import process
 from wakebus.plugin.receive import agent
 from wakebus.plugin.receive.command import Commands
-from wakebus.plugin.receive.context import Context, Waiting
-from wakebus.plugin.receive.label import Item, label_context, label_many
+from wakebus.plugin.receive.context import MAX_FAILED, Context, Waiting
+from wakebus.plugin.receive.label import Item
 from wakebus.plugin.receive.outcome import fit
-from wakebus.plugin.receive.reply import Answers
+from wakebus.plugin.receive.prompt import prompt
+from wakebus.plugin.receive.reply import Answers, whereto
 from wakebus.plugin.receive.screen import Screen
-from wakebus.plugin.receive.turns import STOPPING, Job, Turns
+from wakebus.plugin.receive.turns import FLOOD_S, FLOOD_TURNS, STOPPING, Job, Turns
 from wakebus.plugin.rules.clean import clean_line
 from wakebus.plugin.rules.load import RulesFile
 from wakebus.plugin.rules.match import Plan, plan
@@ -186,6 +186,10 @@ class Dispatch:
         if "script_error" in done:
             actions.append(done)
         job = Job(delivery, chosen, item, ahead=ahead)
+        if not job.asked and (rest := self._turns.rest(chosen.session)) > 0:
+            often = f"{FLOOD_TURNS} turns in {FLOOD_S:g} s"
+            id = delivery.message.id
+            self._screen.show(f"· {id} waits {rest:.0f} s: its session had {often}")
         return {"wake": chosen.wake, **self._turns.take(chosen.session, job)}
 
     def _item(self, delivery: Delivery, chosen: Plan, done: Outcome) -> Item:
@@ -207,9 +211,11 @@ class Dispatch:
         waiting, trouble = self._waiting(session)
         last = ours[-1]
         assert self._command is not None
+        items = [job.item for job in ours]
+        waiting, text = prompt(waiting, items, agent.prompt_limit(self._command))
         turn = agent.run(
             self._command,
-            prompt(waiting, [job.item for job in ours]),
+            text,
             last.delivery.message,
             self._endpoint,
             token,
@@ -220,8 +226,7 @@ class Dispatch:
         told: Outcome = {}
         if turn.answer:
             told |= self._answers.answer(last.delivery, last.plan.reply, turn.answer)
-        if turn.began and not turn.cut_off:
-            trouble = self._shown(session, waiting) or trouble
+        trouble = self._seen(session, waiting, turn) or trouble
         if trouble:
             told["context_error"] = trouble
         self._say(last, turn, told)
@@ -234,22 +239,32 @@ class Dispatch:
         except OSError as exc:  # it waits on
             return Waiting(), f"what waits could not be read: {exc}"
 
-    def _shown(self, session: str, waiting: Waiting) -> str:
+    def _seen(self, session: str, waiting: Waiting, turn: agent.Turn) -> str:
+        """Forget what the agent has seen; return what went wrong."""
         try:
-            self._context.shown(session, waiting)
+            if turn.well:
+                self._context.shown(session, waiting)
+            elif (
+                turn.began
+                and not turn.cut_off
+                and (spoiled := self._context.failed(session, waiting))
+            ):
+                ids = ", ".join(spoiled)
+                return f"shown to {MAX_FAILED} turns that failed, not shown again: {ids}"
         except OSError as exc:
             return f"what was shown is shown again after a restart: {exc}"
         return ""
 
     def _say(self, job: Job, turn: agent.Turn, told: Outcome) -> None:
         message = job.delivery.message
-        lost = [part for part in told.values() if isinstance(part, dict) and "reason" in part]
-        how = turn.outcome.get("error") or ("answered" if told else "done, nobody to answer")
-        if lost:
+        lost = [part for part in told.values() if isinstance(part, dict) and "text" in part]
+        how = turn.outcome.get("error") or whereto(message, told)
+        if lost and "reason" in lost[0]:
             how = f"its answer was not sent: {lost[0]['reason']}"
         type_ = clean_line(message.type or "message", 40)
         line = clean_line(f"· turn on {type_} from {message.sender} ({message.id}): {how}", 400)
-        self._screen.show(line)
+        # What reaches nobody is at least read here.
+        self._screen.show(f"{line}\n{turn.answer}" if lost else line)
 
 
 def _whole(outcome: Outcome) -> Outcome:
@@ -259,22 +274,14 @@ def _whole(outcome: Outcome) -> Outcome:
     return outcome
 
 
-def prompt(waiting: Waiting, items: Sequence[Item]) -> str:
-    """Return what the agent gets: what waited, then the messages of this turn, labelled."""
-    fence = secrets.token_hex(12)
-    parts = [label_context(waiting.items, fence), label_many(items, fence)]
-    if waiting.dropped:
-        note = f"[wakebus] {waiting.dropped} older notes were dropped: too many waited."
-        parts.insert(0, note)
-    return "\n".join(part for part in parts if part)
-
-
 def _begin(jobs: Sequence[Job], token: str) -> list[Job]:
     """Say that work on each job begins; return those that are still ours."""
-    for job in jobs:
+    shown: str | None = token
+    for job in reversed(jobs):
         try:
-            # All show it: whichever is the last that is still ours, the token is good for it.
-            job.delivery.started(token)
+            # A token is good for one message: for the newest that is still ours.
+            job.delivery.started(shown)
+            shown = None
         except WakebusError as exc:
             job.error = exc
     return [job for job in jobs if job.error is None]

@@ -3,14 +3,16 @@ Where an answer goes: to the sender, to the chat that the channel names, or nowh
 
 Rule 1: the channel and session are carried unchanged. Rule 2: an answer that exists is never lost:
 while the broker is away the send is repeated under the same id; what nobody takes is told in the
-outcome. Rule 3: nobody is told the same twice: a key names message and text, and the broker
-drops the second. Rule 4: chats are the courier's; an answer is queued for it even before it has
-ever run, a print that it cannot take belongs on the terminal.
+outcome. Rule 3: nobody is told the same twice: a key names message and text, and the broker drops
+the second; nor is it for us to speak once the delivery is lost. Rule 4: chats are the courier's; an
+answer is queued for it even before it has ever run, a print that it cannot take belongs on the
+terminal.
 """
 
 import hashlib
 import threading
 import time
+from collections.abc import Mapping
 from typing import Any, Final
 
 from wakebus.adapters import channel as channels
@@ -18,6 +20,7 @@ from wakebus.adapters import registry
 from wakebus.broker import Client, Delivery, wire
 from wakebus.broker import message as messages
 from wakebus.broker.errors import (
+    Fenced,
     MailboxFull,
     NotNow,
     NotRunning,
@@ -45,9 +48,11 @@ class Answers:
 
     def answer(self, delivery: Delivery, reply: Reply, text: str) -> dict[str, Told]:
         """
-        Send `text` as `reply` says; return what the outcome tells of it: `answer`, `channel`.
+        Send `text` as `reply` says; return what the outcome tells of it: `answer`, `channel`, or
+        `unsent`, the beginning of a text that goes to nobody.
 
-        Raises NotRunning when the host stopped before the broker had it.
+        Raises NotRunning when the host stopped before the broker had it, Fenced when the message
+        went to another holder.
         """
         told: dict[str, Told] = {}
         if reply in ("sender", "both"):
@@ -56,7 +61,7 @@ class Answers:
             told["channel"] = _with_text(self._to_chat(delivery, channel, text), text)
         elif reply in ("channel", "both", "home"):
             told["channel"] = _with_text(_not_sent("the message names no channel"), text)
-        return told
+        return told or {"unsent": {"text": text[:_TOLD]}}
 
     def show(self, delivery: Delivery, text: str) -> Told:
         """
@@ -101,6 +106,8 @@ class Answers:
         }
         give_up = time.monotonic() + FULL_S
         while True:
+            if delivery.lost:
+                raise Fenced(f"{message.id} went to another holder; its answer is not ours to give")
             try:
                 found = self._client.send(to, body, **fields).id
                 again = {} if found == id else {"again": True}
@@ -112,6 +119,13 @@ class Answers:
                     raise NotRunning(f"stopped before the broker took the answer: {exc}") from exc
             except WakebusError as exc:
                 return _not_sent(exc.text)
+
+
+def whereto(message: messages.Message, told: Mapping[str, Told]) -> str:
+    """Return in words where an answer to `message` goes; `told` is what `answer` returned."""
+    ways = {"answer": f"answer to {message.sender}", "channel": f"answer for {message.channel}"}
+    found = [text for way, text in ways.items() if told.get(way, {}).get("result") == "queued"]
+    return f"{' and '.join(found)} queued" if found else "done; nobody waits for its answer:"
 
 
 def fitting(text: str) -> str:

@@ -105,6 +105,36 @@ def test_a_start_after_a_kill(bus: Broker, peers: MakePeer) -> None:
     assert status(bus)["pid"] != old and "endpoints" in peers(bus).ask("list")
 
 
+def test_a_relative_root(bus: Broker) -> None:
+    """PROTOCOL-1.1, PROTOCOL-1.2: the one who asked and the broker mean the same folder."""
+    env = {**bus.env, "HERMES_BUS_ROOT": bus.root.name}
+    command = [sys.executable, "-P", "-m", "wakebus.broker", "start"]
+    done = subprocess.run(
+        command, env=env, cwd=bus.root.parent, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    assert status(bus)["running"] is True and str(bus.folder) in done.stdout
+    assert not list(bus.folder.rglob("bus"))
+
+
+def test_a_root_that_is_no_text(bus: Broker) -> None:
+    """PROTOCOL-1.1: one sentence by every verb, no traceback."""
+    for verb in ("start", "run", "status", "stop"):
+        result = bus.command(verb, HERMES_BUS_ROOT=f"{bus.root}/\udcff")
+        assert result.returncode == 1 and "not UTF-8" in result.stderr
+        assert len(result.stderr.splitlines()) == 1
+
+
+def test_a_restart_with_wrong_settings_stops_nothing(bus: Broker) -> None:
+    """What is wrong is told first; the old broker goes on."""
+    assert bus.command("start").returncode == 0
+    (bus.folder / "wakebus.toml").write_text("mailbox = 3\n")
+    done = bus.command("restart")
+    assert done.returncode == 1 and "mailbox" in done.stderr
+    assert bus.command("status").returncode == 0
+    assert bus.command("stop").returncode == 0
+
+
 def test_restart(bus: Broker) -> None:
     """Also of a broker that does not run."""
     assert bus.command("restart").returncode == 0
@@ -150,6 +180,16 @@ def test_a_folder_where_a_file_belongs(bus: Broker, name: str) -> None:
     (bus.folder / name).mkdir(parents=True)
     assert name in problem(bus)
     assert (bus.folder / name).is_dir()
+
+
+def test_a_planted_log(bus: Broker) -> None:
+    """PROTOCOL-1.8: it is named by `start` and `run`, and not written through."""
+    (bus.root / "mine").write_text("mine")
+    bus.folder.mkdir(mode=0o700)
+    (bus.folder / "broker.log").symlink_to(bus.root / "mine")
+    for verb in ("start", "run"):
+        assert "broker.log" in problem(bus, verb)
+    assert (bus.root / "mine").read_text() == "mine"
 
 
 def test_a_file_where_the_folder_belongs(bus: Broker) -> None:

@@ -2,10 +2,12 @@
 
 import json
 import os
+import shutil
 import signal
 import socket
 import sqlite3
 import stat
+import tempfile
 import time
 from pathlib import Path
 
@@ -14,7 +16,7 @@ import zmq
 
 from fakes.broker import Broker, MakeBroker, until
 from fakes.peer import MakePeer, posting
-from wakebus.broker import daemon, errors
+from wakebus.broker import daemon, errors, paths
 from wakebus.broker.daemon import AlreadyRunning, CannotStart, lock_holder, prepare, take_lock
 
 
@@ -117,6 +119,43 @@ def test_a_path_that_is_too_long(bus_root: Path, peers: MakePeer) -> None:
     assert "endpoints" in peers(bus).ask("list")
     assert bus.command("status").returncode == 0
     assert bus.stop() == 0 and not path.parent.exists()
+
+
+def test_the_socket_folder_of_a_killed_broker(bus_root: Path) -> None:
+    """PROTOCOL-1.4: it goes at the next start."""
+    root = bus_root / ("long" * 25)
+    root.mkdir()
+    bus = Broker(root).start()
+    left = Path(bus.address.removeprefix("ipc://")).parent
+    bus.kill()
+    assert left.exists()
+    assert bus.start().word == "ready" and not left.exists()
+    assert bus.stop() == 0
+
+
+@pytest.mark.parametrize("kind", ["elsewhere", "unnamed", "full", "link", "no socket"])
+def test_no_other_folder_is_removed(bus_root: Path, kind: str) -> None:
+    """PROTOCOL-1.4: an address is only a file's text: it names what is ours, or nothing goes."""
+    parent = bus_root if kind == "elsewhere" else Path(tempfile.gettempdir())
+    folder = parent / f"{'' if kind == 'unnamed' else 'wakebus-'}{bus_root.name}-x"
+    real = bus_root / "real" if kind == "link" else folder
+    real.mkdir()
+    if kind == "link":
+        folder.symlink_to(real)
+    if kind == "no socket":
+        (real / "broker.sock").write_text("mine")
+    else:
+        with socket.socket(socket.AF_UNIX) as left:
+            left.bind(str(real / "broker.sock"))
+    if kind == "full":
+        (real / "more").write_text("mine")
+    paths.write_address(bus_root, {"router": f"ipc://{folder}/broker.sock"})
+    try:
+        daemon._remove_left_folder(bus_root)
+        assert real.exists() and (kind == "full" or (real / "broker.sock").exists())
+    finally:
+        shutil.rmtree(real)
+        folder.unlink(missing_ok=True)
 
 
 def test_the_address(broker: Broker) -> None:

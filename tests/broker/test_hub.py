@@ -7,7 +7,7 @@ import pytest
 
 from fakes.hub import Bench
 from wakebus.broker.errors import Unavailable
-from wakebus.broker.hub import digest
+from wakebus.broker.hub import NEAR_MOST, _alike, digest
 from wakebus.broker.mailbox import Entry
 from wakebus.broker.store import Store
 
@@ -65,6 +65,34 @@ def test_timers_run_in_order_and_a_bug_costs_one(
     bench.pass_time(3.0)
     assert bench.hub.run_timers() == pytest.approx(2.0)
     assert ran == [2] and "ZeroDivisionError" in caplog.text
+
+
+def test_cancelled_timers_do_not_run_or_pile_up(bench: Bench) -> None:
+    """Also when one is cancelled twice, after it ran, or by another one."""
+    ran: list[int] = []
+    kept = bench.hub.later(1.0, lambda: ran.append(1))
+    victim = bench.hub.later(2.0, lambda: ran.append(2))
+    bench.hub.later(1.5, lambda: bench.hub.cancel(victim))
+    for _ in range(2000):
+        timer = bench.hub.later(500.0, lambda: ran.append(3))
+        bench.hub.cancel(timer)
+        bench.hub.cancel(timer)
+    assert len(bench.hub._timers) < 200
+    bench.pass_time(3.0)
+    bench.hub.run_timers()
+    bench.hub.cancel(kept)
+    bench.pass_time(600.0)
+    bench.hub.run_timers()
+    assert ran == [1] and bench.hub._timers == [] and bench.hub._cancelled == 0
+
+
+def test_near_names_among_very_many(bench: Bench) -> None:
+    """PROTOCOL-4.8: few are compared; the right one is still found among unlike ones."""
+    for n in range(10_000):
+        bench.hub.endpoint(f"agent-{n}").declared = True
+    bench.hub.endpoint("worker-alpha").declared = True
+    assert len(_alike("agent-77777", bench.hub.endpoints)) == NEAR_MOST
+    assert bench.hub.near("worker-alhpa") == ["worker-alpha"]
 
 
 def test_what_has_happened_is_stored_until_the_disk_takes_it(bench: Bench) -> None:

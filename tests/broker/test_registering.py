@@ -94,3 +94,12 @@ def test_a_stated_pid_where_the_kernel_does_not_tell() -> None:
     """PROTOCOL-5.1: only such a number, and never on Linux."""
     for bad in (None, True, -1, 0, 2**31, "5", 1.0):
         assert registering._stated(bad) == 0
+
+
+def test_what_a_connection_lost_is_remembered(bench: Bench) -> None:
+    """PROTOCOL-4.11: as long as its process lives; a name that it has again is not lost."""
+    register(bench, "e", b"c1", "a" * 16)
+    register(bench, "e", b"c2", "b" * 16, takeover=True)
+    assert bench.hub.conns[b"c1"].lost == {"e"} and not bench.hub.conns[b"c2"].lost
+    registering.register(bench.hub, bench.request({"name": "e", "takeover": True}, b"c1"))
+    assert not bench.hub.conns[b"c1"].lost and bench.hub.conns[b"c2"].lost == {"e"}

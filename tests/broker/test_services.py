@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import psutil
@@ -15,7 +17,8 @@ HERE = pathlib.Path(__file__).parent
 
 def serve(stop):
     with (HERE / "started").open("a") as file:
-        file.write(f"{os.getpid()} {os.environ['HERMES_BUS_ROOT']}\\n")
+        home = os.environ.get("HERMES_HOME")
+        file.write(f"{os.getpid()} {os.environ['HERMES_BUS_ROOT']} {home}\\n")
     while not stop.wait(0.02):
         if (HERE / "fall").exists():
             (HERE / "fall").unlink()
@@ -103,6 +106,53 @@ def test_a_service_that_does_not_end_is_killed(bus_root: Path, service: Service)
     os.kill(pid, signal.SIGSTOP)
     assert broker.stop() == 0
     assert ended(pid)
+
+
+def test_a_service_knows_its_folders(
+    bus_root: Path, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PROTOCOL-1.9: it runs elsewhere, so a relative one is made absolute."""
+    broker = Broker(bus_root, services=True)
+    env = {**broker.env, "HERMES_BUS_ROOT": bus_root.name, "HERMES_HOME": "h"}
+    command = [sys.executable, "-P", "-m", "wakebus.broker", "run"]
+    run = subprocess.Popen(command, env=env, cwd=bus_root.parent, stdout=-3, stderr=-3)
+    try:
+        until(lambda: service.pids)
+    finally:
+        run.terminate()
+        run.wait(30)
+    _, root, home = (service.folder / "started").read_text().split()
+    assert (root, home) == (str(bus_root), str(bus_root.parent / "h"))
+
+
+def test_a_planted_service_log(bus_root: Path, service: Service) -> None:
+    """PROTOCOL-1.8: the service waits, the broker's log says why, nothing is written through."""
+    (bus_root / "mine").write_text("mine")
+    (bus_root / "bus").mkdir(mode=0o700)
+    (bus_root / "bus" / "probe.log").symlink_to(bus_root / "mine")
+    broker = serving(bus_root)
+    try:
+        until(lambda: "probe.log cannot be written" in broker.log)
+    finally:
+        broker.stop()
+    assert (bus_root / "mine").read_text() == "mine" and service.pids == []
+
+
+def test_many_signals_at_once(bus_root: Path, service: Service) -> None:
+    """PROTOCOL-1.9: a signal that falls into the service's own look at `stop` ends it too."""
+    with (bus_root / "out").open("wb") as output:
+        child = subprocess.Popen(
+            [sys.executable, "-P", "-m", "wakebus.broker.services", "probe"],
+            stdin=subprocess.PIPE,
+            stderr=output,
+        )
+        until(lambda: service.pids)
+        for _ in range(200):
+            child.send_signal(signal.SIGTERM)
+        assert child.wait(30) == 0
+        assert child.stdin is not None
+        child.stdin.close()
+    assert (bus_root / "out").read_bytes() == b""
 
 
 def test_services_can_be_off(broker: Broker, service: Service) -> None:

@@ -1,6 +1,5 @@
 """The store, as methods on a real file."""
 
-import json
 import stat
 import time
 from collections.abc import Iterator
@@ -10,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from wakebus.broker import message as messages
+from fakes.hub import put
 from wakebus.broker.errors import Conflict, MailboxFull, Unavailable, UnknownTarget, WakebusError
 from wakebus.broker.store import LOG_BYTES, Put, Store, Work
 
@@ -21,17 +20,6 @@ def store(tmp_path: Path) -> Iterator[Store]:
     found = Store(tmp_path / "bus.db")
     yield found
     found.close()
-
-
-def put(id: str = "m1", **changes: Any) -> Put:
-    """Return a message on its way into the store."""
-    beside = {k: changes.pop(k) for k in Put._fields if k in changes}
-    data = {"id": id, "ts": 1.0, "from": "ci", "to": "worker", "body": {"text": "hi"}, **changes}
-    message = messages.from_wire(data)
-    blob = json.dumps(message.to_wire()).encode()
-    now = time.time()
-    made = Put(message, blob, now, now + 60, "", True, "", False, False)
-    return made._replace(**beside)
 
 
 def run(store: Store, *works: Work) -> list[Any]:

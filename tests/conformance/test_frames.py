@@ -65,6 +65,19 @@ def test_what_is_no_strict_json(peer: Peer, value: bytes) -> None:
     assert "endpoints" in peer.ask("list")
 
 
+@pytest.mark.parametrize("sign", ["", "-"])
+def test_an_integer_beyond_a_double(peer: Peer, sign: str) -> None:
+    """PROTOCOL-2.2: wherever it stands; as text, or one that a double holds, it is carried."""
+    for body in ('{"v":[%s]}', '{"v":{"w":%s}}'):
+        data = json.dumps([1, "send", 5, posting("nobody", "TEXT")]).encode()
+        body_ = (body % (sign + "9" * 400)).encode()
+        assert answer(peer, data.replace(b'"TEXT"', body_)) == ["err", 0, "bad_frame"]
+    large = {"text": "9" * 400, "v": int(sign + "1" + "0" * 308)}
+    peer.register(f"big{sign}")
+    peer.send(f"big{sign}", sender=f"big{sign}", body=large)
+    assert peer.take()["message"]["body"] == large
+
+
 @pytest.mark.parametrize("frames", [(b"", b'[1,"list",5,{}]'), (b'[1,"list",5,{}]',) * 3])
 def test_a_message_of_several_frames(peer: Peer, frames: tuple[bytes, ...]) -> None:
     """PROTOCOL-2.1: one frame only; a REQ socket's empty first frame is told so."""

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from fakes.broker import Broker, MakeBroker, until
-from fakes.peer import MakePeer, Peer
+from fakes.peer import MakePeer, Peer, posting
 from wakebus.broker import errors
 
 Holder = Callable[[Broker, str], "subprocess.Popen[bytes]"]
@@ -165,6 +165,17 @@ def test_a_takeover(peer: Peer, other: Peer, name: str) -> None:
     again = other.take()
     assert (again["redelivered"], again["attempt"], again["epoch"]) == (True, 1, 2)
     other.say("handled", again)
+
+
+def test_the_loser_of_a_takeover_sends_as_somebody_else(peer: Peer, other: Peer, name: str) -> None:
+    """PROTOCOL-4.11, PROTOCOL-5.5: `fenced` as the lost name, until it has it again."""
+    peer.register(name)
+    other.register(name, takeover=True)
+    assert peer.error("send", **posting(name, sender=name)).code == "fenced"
+    peer.send(name, sender=f"{name}-new")
+    peer.register(name, takeover=True)
+    peer.send(name, sender=name)
+    assert other.error("send", **posting(name, sender=name)).code == "fenced"
 
 
 def test_a_killed_process_frees_its_name(broker: Broker, peers: MakePeer, holder: Holder) -> None:

@@ -118,6 +118,16 @@ def test_the_same_key_again(peer: Peer, other: Peer, target: str) -> None:
     assert other.finish(2) == ["one", "three"]
 
 
+def test_a_key_of_a_claimed_sender(peer: Peer, other: Peer, name: str) -> None:
+    """PROTOCOL-4.7: it swallows nothing that the true one sends, nor the other way."""
+    other.register(name)
+    forged = peer.send(name, "forged", sender=name, key="build-42")
+    true = other.send(name, "true", sender=name, key="build-42")
+    assert "duplicate" not in true and true["id"] != forged["id"]
+    for one, id in ((peer, forged["id"]), (other, true["id"])):
+        assert one.send(name, "again", sender=name, key="build-42")["id"] == id
+
+
 def test_a_known_target_that_is_away(peer: Peer, other: Peer, name: str) -> None:
     """PROTOCOL-4.8: queued, and delivered when it comes."""
     other.register(name)
@@ -259,6 +269,25 @@ def test_a_new_token_replaces_the_old_one(peer: Peer, other: Peer, name: str) ->
         other.say("started", delivery, token=f"{name}-token-{number}")
     assert peer.error("send", **posting(name, token=f"{name}-token-1")).code == "bad_token"
     assert peer.send(name, token=f"{name}-token-2")
+
+
+def test_a_token_of_another_turn(peer: Peer, other: Peer, name: str) -> None:
+    """PROTOCOL-6.4: it is refused, and stays its turn's."""
+    other.register(name)
+    peer.register(f"{name}-b")
+    deliveries = []
+    for session in ("s1", "s2"):
+        other.send(name, sender=name, session=session)
+        deliveries.append(other.take())
+    other.send(f"{name}-b", sender=name)
+    other.say("started", deliveries[0], token=f"{name}-token")
+    other.say("started", deliveries[0], token=f"{name}-token")  # resent
+    for peer_, delivery in ((other, deliveries[1]), (peer, peer.take())):
+        with pytest.raises(errors.BadToken):
+            peer_.say("started", delivery, token=f"{name}-token")
+        peer_.say("handled", delivery)
+    sent = other.send(f"{name}-b", token=f"{name}-token")
+    assert peer.take()["message"]["from"] == name and sent["state"] == "queued"
 
 
 def test_a_token_is_not_stored_in_clear(broker: Broker, peers: MakePeer) -> None:

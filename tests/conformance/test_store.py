@@ -84,6 +84,20 @@ def test_attempts_are_kept(broker: Broker, peers: MakePeer) -> None:
     assert (delivery["attempt"], delivery["redelivered"]) == (4, True)
 
 
+def test_what_merely_came_back_is_no_suspect(broker: Broker, peers: MakePeer) -> None:
+    """PROTOCOL-6.9, PROTOCOL-8.2: after a restart too, only a death makes messages go singly."""
+    first, sender = peers(broker), peers(broker)
+    first.register("e")
+    for lane in "abc":
+        sender.send("e", session=lane)
+        first.take()
+    first.ask("unregister", name="e")
+    broker.restart()
+    second = peers(broker)
+    second.register("e")
+    assert [second.take()["redelivered"] for _ in "abc"] == [True] * 3
+
+
 def test_messages_of_a_name_without_a_record(broker: Broker, peers: MakePeer) -> None:
     """PROTOCOL-8.2, PROTOCOL-4.9: they wait for whoever comes."""
     peers(broker).send("nobody-yet", "hi", queue=True)

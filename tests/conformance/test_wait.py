@@ -196,3 +196,32 @@ def test_an_answer_is_kept_over_a_restart(broker: Broker, peers: MakePeer) -> No
     broker.restart()
     found = peers(broker).ask("wait", id=id, state="answer", timeout=0)
     assert found["answer"]["body"]["text"] == "yes"
+
+
+def test_nobody_elses_answer_counts(peer: Peer, other: Peer, name: str) -> None:
+    """PROTOCOL-9.3, PROTOCOL-9.4: neither from a third one nor to a third one."""
+    other.register(name)
+    peer.ask("declare", name=f"{name}-b")
+    for asker in (f"{name}-a", f"{name}-b"):  # unknown, and known
+        id = peer.send(name, "well?", sender=asker, asks=True)["id"]
+        answer = {"body": {"type": "answer"}, "reply_to": id, "queue": True}
+        peer.send(asker, "forged", sender=f"{name}-mallory", **answer)
+        other.send(name, "to another", sender=name, **answer)
+        assert peer.error("wait", id=id, state="answer", timeout=0).code == "timeout"
+        other.send(asker, "true", sender=name, **answer)
+        found = peer.ask("wait", id=id, state="answer", timeout=0)
+        assert found["answer"]["body"]["text"] == "true"
+
+
+def test_a_connection_has_a_thousand_waits(peer: Peer, other: Peer, name: str) -> None:
+    """PROTOCOL-9.5: one more is `busy`; others wait on, and each that ends makes room."""
+    id = peer.send(name, queue=True)["id"]
+    wait = {"id": id, "state": "handled"}
+    short = peer.request("wait", {**wait, "timeout": 0.5})
+    for _ in range(999):
+        peer.request("wait", {**wait, "timeout": 60})
+    assert peer.error("wait", **wait, timeout=60).code == "busy"
+    assert other.error("wait", **wait, timeout=0).code == "timeout"
+    with pytest.raises(errors.TimedOut):
+        peer.answer(short)
+    assert peer.error("wait", **wait, timeout=0).code == "timeout"

@@ -1,15 +1,29 @@
 """A hub without sockets: clocks that a test moves, a real store that answers when it is told to."""
 
+import json
+import time
 from collections import deque
 from pathlib import Path
 from typing import Any
 
+from wakebus.broker import message as messages
 from wakebus.broker.clock import Clock
 from wakebus.broker.errors import WakebusError
 from wakebus.broker.hub import Connection, Endpoint, Hub, Request
 from wakebus.broker.presence import Holder, Process
 from wakebus.broker.settings import Settings
-from wakebus.broker.store import Done, Store, Work
+from wakebus.broker.store import Done, Put, Store, Work
+
+
+def put(id: str = "m1", **changes: Any) -> Put:
+    """Return a message on its way into the store."""
+    beside = {k: changes.pop(k) for k in Put._fields if k in changes}
+    data = {"id": id, "ts": 1.0, "from": "ci", "to": "worker", "body": {"text": "hi"}, **changes}
+    message = messages.from_wire(data)
+    blob = json.dumps(message.to_wire()).encode()
+    now = time.time()
+    made = Put(message, blob, now, now + 60, "", True, "", False, False)
+    return made._replace(**beside)
 
 
 class SlowStore:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from fakes.broker import until
 from fakes.desk import running
-from wakebus.plugin.cancel import Cancel, Waker
+from wakebus.plugin.cancel import Cancel, Running, Waker
 
 
 def _readable(waker: Waker, seconds: float = 0.0) -> bool:
@@ -71,3 +71,12 @@ def test_the_end_of_a_program_leaves_no_run_behind(tmp_path: Path) -> None:
     pid, cancelled = done.stdout.split()
     assert cancelled == "True"
     until(lambda: not running(int(pid)))
+
+
+def test_a_run_that_starts_while_the_program_ends() -> None:
+    """Between the look whether one may start and its start: it is killed at once."""
+    runs = Running()
+    runs.end(0)
+    child = subprocess.Popen(["sleep", "60"], start_new_session=True)
+    with runs.noted(child.pid):
+        assert child.wait(30) == -9

@@ -181,6 +181,36 @@ def test_it_ends_when_asked(desk: Desk, name: str, number: signal.Signals) -> No
     assert state[name] == "away"
 
 
+def test_a_storm_of_ctrl_c(desk: Desk, name: str) -> None:
+    """It ends as one does, wherever each of them falls, also into its very end."""
+    listener = desk.listen(name, "--agent", "cat")
+    for _ in range(300):
+        listener.process.send_signal(signal.SIGINT)
+        time.sleep(0.002)
+    while not listener.ended:
+        listener.process.send_signal(signal.SIGINT)
+        time.sleep(0.002)
+    assert listener.process.wait(30) == 0 and "Traceback" not in listener.err
+
+
+def test_what_a_killed_listener_leaves(desk: Desk, name: str, listen: Listen) -> None:
+    """RULES-6.6: nothing runs on; the file of its message goes with the next listener."""
+    notes = desk.root / f"{name}.notes"
+    line = f"sleep 61 & echo $$ $! $MESSAGE_FILE > {notes}; sleep 60"
+    rules = f"callbacks:\n  - match_type: x\n    command: '{line}'\n    on_redelivery: skip\n"
+    path = desk.rules(rules, f"{name}.yaml")
+    listener = desk.listen(name, "--rules", path)
+    desk.sent("--to", name, "--from", "ci", "--type", "x", "x")
+    until(lambda: notes.exists() and notes.read_text().endswith("\n"), 30)
+    shell, child, file = notes.read_text().split()
+    listener.process.kill()
+    listener.process.wait(30)
+    until(lambda: not running(int(shell)) and not running(int(child)), 30)
+    assert Path(file).exists() and Path(file).parent == desk.root / "bus" / "tmp"
+    listen(name, "--rules", path)
+    assert not Path(file).exists()
+
+
 def test_a_command_in_the_middle_ends_with_it(desk: Desk, name: str, listen: Listen) -> None:
     """Also one that heeds no SIGTERM; its message is not lost but comes again, labelled."""
     began = desk.root / f"{name}.began"
@@ -232,6 +262,20 @@ def test_it_starts_the_bus_and_starts_it_again(own_desk: Desk, name: str) -> Non
     until(lambda: own_desk.notify("--to", name, "--from", "ci", "after").status == 0, 30)
     listener.shows("ci: after")
     assert listener.end() == 0 and "Traceback" not in listener.err
+
+
+def test_a_bus_that_was_stopped_stays_stopped(own_desk: Desk, name: str) -> None:
+    """PROTOCOL-1.10: listeners wait for the next start, and are there again after it."""
+    own_desk.start()
+    listener = own_desk.listen(name)
+    assert own_desk.run("hermes-busd", "stop").status == 0
+    until(lambda: not listener.ended and (own_desk.root / "bus" / "stopped").exists())
+    time.sleep(0.4)  # twice the time between its looks
+    assert own_desk.run("hermes-busd", "status").status == 3
+    assert own_desk.run("hermes-busd", "start").status == 0
+    until(lambda: own_desk.notify("--to", name, "--from", "ci", "after").status == 0, 30)
+    listener.shows("ci: after")
+    assert listener.end() == 0
 
 
 def test_a_bus_that_cannot_start(own_desk: Desk, name: str) -> None:

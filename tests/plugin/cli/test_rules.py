@@ -2,6 +2,9 @@
 
 import argparse
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -133,3 +136,47 @@ def test_no_rule_and_a_rule_that_does_nothing(home: Path, capsys: Captured) -> N
     assert "rule     none" in capsys.readouterr().out
     assert call("test", "--type", "quiet", "x") == 0
     assert "nothing: no print, context or command" in capsys.readouterr().out
+
+
+EVIL = "\\e]0;title\\a\\e[2J\\e[8m\\u202e\\u009b31m"  # as YAML writes it
+FILE = f"""- match_type: "a{EVIL}"
+  print: always
+  print_format: "{{color:red}}{EVIL}red"
+  context: true
+  context_format: "{EVIL}c"
+  command: "{EVIL}d"
+"""
+
+
+@pytest.mark.parametrize("more", ["", f'  "k{EVIL}": 1\n', f'  wake: "{EVIL}"\n'])
+def test_no_file_steers_the_terminal(
+    home: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch, more: str
+) -> None:
+    """Neither its keys nor its values, nor a message's; a format's own colours stay."""
+    monkeypatch.setattr("wakebus.plugin.cli.rules.colored", lambda: True)
+    home.write_text(FILE + more)
+    home.chmod(0o600)
+    type_ = "a\x1b]0;title\x07\x1b[2J\x1b[8m\u202e\x9b31m"
+    call("check")
+    call("check", f"/no\x1b[2J/{home.name}")
+    call("test", "--type", type_, "--session", "\x1b[2Js", "x\x1b[2J\x1b[8m")
+    call("test", "--type", "b", "--session", "\x9b2Js", "x\x1b[2J\x1b[8m")
+    out, err = capsys.readouterr()
+    assert "rule" in out or more
+    shown = (out + err).replace("\x1b[31m", "").replace("\x1b[8m", "").replace("\x1b[0m", "")
+    assert not set("\x1b\x07\x9b\u202e") & set(shown)
+    for line in (out + err).splitlines():
+        assert "\x1b" not in line or "red" in line
+
+
+@pytest.mark.parametrize("words", ["rules check", "rules test x", "rules test --json x"])
+@pytest.mark.parametrize("to", [">&-", ">/dev/full", "2>&- >&-", "2>/dev/full >/dev/full"])
+def test_nobody_reads_it(home: Path, words: str, to: str) -> None:
+    """A full disk or a closed output is no traceback."""
+    if "full" in to and not Path("/dev/full").exists():
+        pytest.skip("no /dev/full here")
+    main = "from wakebus.plugin.cli.main import main; raise SystemExit(main())"
+    line = f'exec "$0" -c "$1" {words} {to}'
+    command = ["/bin/sh", "-c", line, sys.executable, main]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=os.environ)
+    assert done.returncode == 0 and done.stderr == "" and done.stdout == ""

@@ -1,6 +1,8 @@
 """`wakebus trace`: what became of a message."""
 
+import re
 from collections.abc import Callable
+from pathlib import Path
 
 from fakes.desk import Desk, Listener
 from fakes.terminal import in_terminal
@@ -47,3 +49,16 @@ def test_colour_only_for_a_terminal_that_wants_it(desk: Desk, name: str) -> None
     assert "\033[1m" in in_terminal(desk, *command)
     assert "\033" not in in_terminal(desk, *command, env={"NO_COLOR": "1"})
     assert "\033" not in desk.run(*command).out
+
+
+def test_what_a_peer_wrote_steers_nothing(desk: Desk, name: str) -> None:
+    """Only our own bold is left of all escapes; nobody who reads it is no traceback."""
+    words = ("--to", name, "--queue", "--from", "ci", "--id", name)
+    desk.sent(*words, "--type", "t→\u202e\u200b", "--channel", "console:x\u202e→", "text")
+    shown = in_terminal(desk, "wakebus", "trace", name)
+    assert "t→" in shown and not {"\u202e", "\u200b"} & set(shown)
+    assert set(re.findall("\x1b[^m]*m", shown)) == {"\x1b[1m", "\x1b[0m"}
+    for to in (">&-", ">/dev/full"):
+        if Path(to[1:]).exists() or to == ">&-":
+            done = desk.run("/bin/sh", "-c", f"exec wakebus trace {name} {to}")
+            assert done == (0, "", "")

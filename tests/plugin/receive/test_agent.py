@@ -41,7 +41,7 @@ def test_the_prompt_goes_in_and_the_answer_comes_out() -> None:
     assert turn.answer == text
     assert turn.outcome["exit"] == 0 and turn.outcome["characters"] == len(text)
     assert turn.outcome["started"] <= turn.outcome["ended"]
-    assert turn.began and not turn.cut_off
+    assert turn.began and turn.well and not turn.cut_off
 
 
 def test_it_knows_its_message_and_keeps_its_environment() -> None:
@@ -77,7 +77,8 @@ def test_it_knows_its_message_and_keeps_its_environment() -> None:
 def test_what_is_no_answer_is_an_outcome(command: str, error: str) -> None:
     """Non-zero exit, a signal, nothing said: told, with the end of what was printed."""
     turn = run(command)
-    assert turn.answer == "" and turn.outcome["error"] == error and turn.began
+    assert turn.answer == "" and turn.outcome["error"] == error
+    assert turn.began is not error.endswith("127") and turn.well is (error == "no output")
     assert json.dumps(turn.outcome)
 
 

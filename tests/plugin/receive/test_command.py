@@ -18,6 +18,13 @@ ENVIRON = {"PATH": os.environ["PATH"], "SECRET_TOKEN": "s3cret", "WANTED": "w"}
 MakeMessage = Callable[..., Message]
 
 
+@pytest.fixture(autouse=True)
+def bus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """No bus folder, until a test makes it."""
+    monkeypatch.setenv("HERMES_BUS_ROOT", str(tmp_path))
+    return tmp_path / "bus"
+
+
 def run(command: str, message: Message, **rule: object) -> CommandResult:
     full = Rule(match_type=("*",), command=command, **rule)  # type: ignore[arg-type]
     return Commands().run(full, message, environ=ENVIRON)
@@ -62,6 +69,16 @@ def test_a_large_message_is_cut_in_variables_and_whole_in_the_file(make: MakeMes
         json.dumps(message.to_wire(), ensure_ascii=False, separators=(",", ":")).encode()
     )
     assert mode == "-rw-------" and not Path(path).exists()
+
+
+def test_the_file_lies_in_the_bus_folder(make: MakeMessage, bus: Path) -> None:
+    """RULES-6.2: where no other user looks, and where the next listener finds what a kill left."""
+    bus.mkdir()
+    folder, mode = run(
+        'dirname "$MESSAGE_FILE"; ls -ld "$(dirname "$MESSAGE_FILE")"', make()
+    ).tail.split("\n")
+    assert folder == str(bus / "tmp") and mode.startswith("drwx------")
+    assert list((bus / "tmp").iterdir()) == []
 
 
 def test_no_credentials_unless_named(make: MakeMessage) -> None:

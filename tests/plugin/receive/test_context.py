@@ -45,6 +45,21 @@ def test_texts_wait_per_session_and_are_shown_once(file: Path) -> None:
     assert ids(Context(file), "a") == ["m4"]
 
 
+def test_a_text_that_failing_turns_showed_three_times_is_forgotten(file: Path) -> None:
+    """It may be what they fail on; a newer one, and the same message later, are counted anew."""
+    context = Context(file)
+    context.add("a", item("m1"))
+    assert context.failed("a", context.waiting("a")) == ()
+    context.add("a", item("m2"))
+    context.add("b", item("m1"))
+    assert context.failed("a", context.waiting("a")) == ()
+    assert context.failed("a", context.waiting("a")) == ("m1",)
+    assert ids(context, "a") == ids(Context(file), "a") == ["m2"] and ids(context, "b") == ["m1"]
+    context.shown("a", context.waiting("a"))
+    context.add("a", item("m2"))
+    assert context.failed("a", context.waiting("a")) == () and ids(context, "a") == ["m2"]
+
+
 def test_the_same_message_waits_once(file: Path) -> None:
     """A redelivery adds nothing."""
     context = Context(file)

@@ -11,7 +11,7 @@ from fakes.broker import Broker, until
 from fakes.host import deliver
 from fakes.program import frozen
 from wakebus.broker import Client, Delivery
-from wakebus.broker.errors import NotRunning
+from wakebus.broker.errors import Fenced, NotRunning
 from wakebus.broker.message import Message
 from wakebus.plugin.receive import reply as reply_module
 from wakebus.plugin.receive.reply import MAX_TEXT, Answers, fitting
@@ -101,7 +101,10 @@ def test_where_it_goes(desk: Desk, reply: Any, channel: str | None, to: dict[str
     courier, alpha = desk.inbox("courier"), desk.inbox()
     told = desk.answers.answer(desk.asked(channel=channel), reply, "text")
     until(lambda: len(courier) + len(alpha) == len(to))
-    assert told.keys() == to.keys()
+    if to:
+        assert told.keys() == to.keys()
+    else:
+        assert told == {"unsent": {"text": "text"}}, "what goes to nobody is kept in the outcome"
     for got in courier:
         assert got.body == {"type": "say", "text": "text", "channel": to["channel"]}
     for got in alpha:
@@ -206,6 +209,34 @@ def test_stopped_before_the_broker_had_it(own_desk: Desk, broker: Broker) -> Non
     own_desk.stop.set()
     with pytest.raises(NotRunning, match="stopped before"):
         own_desk.answers.answer(own_desk.asked(), "sender", "text")
+
+
+def test_it_does_not_speak_for_another_holder(desk: Desk) -> None:
+    """The delivery was lost: the next holder answers, and prints; nobody is told twice."""
+    courier, alpha, asked = desk.inbox("courier"), desk.inbox(), desk.asked()
+    asked.lost = True
+    for speak in (
+        lambda: desk.answers.answer(asked, "both", "x"),
+        lambda: desk.answers.show(asked, "x"),
+    ):
+        with pytest.raises(Fenced, match="another holder"):
+            speak()
+    asked.lost = False
+    desk.answers.answer(asked, "both", "the only one")
+    until(lambda: courier and alpha)
+    assert [got.text for got in (*courier, *alpha)] == ["the only one"] * 2
+
+
+def test_a_delivery_that_is_lost_while_the_broker_is_away(own_desk: Desk, broker: Broker) -> None:
+    """The repeating ends then."""
+    own_desk.inbox()
+    broker.kill()
+    asked = own_desk.asked()
+    timer = threading.Timer(0.5, lambda: setattr(asked, "lost", True))
+    timer.start()
+    with pytest.raises(Fenced):
+        own_desk.answers.answer(asked, "sender", "x")
+    timer.join()
 
 
 def test_a_full_mailbox_holds_up_no_turn_for_ever(

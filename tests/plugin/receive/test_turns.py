@@ -258,7 +258,7 @@ def asked(id: str, **rule: Any) -> Job:
 
 
 def test_who_waits_for_an_answer_is_no_flood(stage: Stage) -> None:
-    """Twenty questions in a minute get twenty turns, and leave the guard of the others alone."""
+    """RULES-3.7: twenty questions get twenty turns, and leave the others' guard alone."""
     stage.hold = False
     results([stage.take("s", asked(f"q{n}")) for n in range(20)])
     results([stage.take("s", job(f"m{n}")) for n in range(FLOOD_TURNS)])
@@ -280,7 +280,7 @@ def test_a_question_from_inside_a_turn_is_held_by_the_guard(stage: Stage) -> Non
 
 
 def test_questions_are_never_done_together(stage: Stage) -> None:
-    """Each asker gets an answer of its own, also under `coalesce_ms`."""
+    """RULES-3.8: each asker gets an answer of its own, also under `coalesce_ms`."""
     rule: dict[str, Any] = {"coalesce_ms": 500, "number": 1}
     jobs = [asked("q0", **rule), asked("q1", **rule), job("m0", **rule), asked("q2", **rule)]
     futures = [stage.take("s", one) for one in jobs]

@@ -1,0 +1,59 @@
+"""
+The bus folder and its files belong to one user (PROTOCOL.md section 1).
+
+Rule 1: no link is followed: a planted one would make the broker write where its owner wants. Rule
+2: what is not ours is named and left alone.
+"""
+
+import os
+import stat
+from pathlib import Path
+
+from wakebus.broker.errors import WakebusError
+
+
+class CannotStart(WakebusError):
+    """The broker cannot start here; the text names what is in the way and what to do."""
+
+    code = "cannot_start"
+
+
+def make_folder(folder: Path) -> None:
+    """
+    Make `folder` and the parents that are missing, each 0700; narrow it where it was wider.
+
+    Raises CannotStart, also where everybody may put another folder in its place.
+    """
+    try:
+        for one in reversed((folder, *folder.parents)):
+            if not one.exists():  # not `parents=True`: that makes them as wide as the umask lets
+                one.mkdir(mode=0o700, exist_ok=True)
+        found, parent = folder.lstat(), folder.parent.stat()
+    except OSError as exc:
+        raise CannotStart(f"the folder {folder} cannot be made: {exc.strerror}") from exc
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+        raise CannotStart(f"{folder} is not a folder of this user")
+    if parent.st_mode & stat.S_IWOTH and not parent.st_mode & stat.S_ISVTX:
+        raise CannotStart(
+            f"everybody may write {folder.parent} and so replace {folder}; "
+            f"run: chmod o-w {folder.parent}"
+        )
+    if found.st_mode & 0o077:
+        folder.chmod(0o700)
+
+
+def append_to(path: Path) -> int:
+    """Return a descriptor that appends to `path`, made 0600. Raises CannotStart naming it."""
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+    try:
+        # NONBLOCK: a pipe of this name that nobody reads must not hold the start.
+        descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
+    except OSError as exc:
+        why = "it is a link" if path.is_symlink() else exc.strerror
+        raise CannotStart(f"{path} cannot be written: {why}; move it away") from exc
+    found = os.fstat(descriptor)
+    if not stat.S_ISREG(found.st_mode) or found.st_uid != os.getuid():
+        os.close(descriptor)
+        raise CannotStart(f"{path} is not a file of this user; it was left alone: move it away")
+    os.fchmod(descriptor, 0o600)
+    return descriptor

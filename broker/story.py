@@ -1,0 +1,57 @@
+"""
+What belongs together: a message, what led to it and what came of it (PROTOCOL.md section 10).
+
+Rule 1: no body is shown. Rule 2: few bytes are read: others wait for the disk meanwhile.
+"""
+
+import json
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final
+
+Row = dict[str, Any]
+Select = Callable[[str, tuple[Any, ...]], list[Row]]
+
+MOST: Final = 500  # messages
+MOST_BYTES: Final = 4 << 20  # of messages with their bodies; a column behind them costs less
+
+# A message that is too large for what is left is not read.
+COLUMNS: Final = (
+    "seq, id, sender, endpoint, key, reply_to, cause, type, state, accepted, claimed, outcome,"
+    " reason, log, CASE WHEN size<=? THEN message END AS message"
+)
+
+
+def related(select: Select, id: str, most_bytes: int = MOST_BYTES) -> list[Row]:
+    """
+    Return message `id`, what led to it, and all that came of it, oldest first.
+
+    `message` is the stored object without its body, with `channel` and `type` of it; where
+    `most_bytes` are read, what the columns hold.
+    """
+    found: dict[str, Row] = {}
+    queue = deque([id])
+    while queue and len(found) < MOST:
+        if (next_ := queue.popleft()) in found:
+            continue
+        for row in select(f"SELECT {COLUMNS} FROM message WHERE id=?", (most_bytes, next_)):
+            most_bytes -= len(row["message"] or b"")
+            found[next_] = {**row, "message": _headers(row)}
+            queue += [row[link] for link in ("reply_to", "cause") if row[link]]
+            children = select(
+                "SELECT id FROM message WHERE reply_to=? OR cause=? ORDER BY seq LIMIT ?",
+                (next_, next_, MOST),
+            )
+            queue += [child["id"] for child in children]
+    return sorted(found.values(), key=lambda row: int(row["seq"]))
+
+
+def _headers(row: Row) -> Row:
+    if row["message"] is None:
+        told = {"id": row["id"], "ts": row["accepted"]}
+        told |= {"from": row["sender"], "to": row["endpoint"]}
+        links = {name: row[name] for name in ("reply_to", "cause", "key") if row[name]}
+        return {**told, **links, "type": row["type"], "channel": ""}
+    message: Row = json.loads(row["message"])
+    body = message.pop("body")
+    return {**message, "type": row["type"], "channel": body.get("channel") or ""}
