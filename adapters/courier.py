@@ -34,6 +34,7 @@ T = TypeVar("T")
 ENDPOINT: Final = "courier"
 FIRST_WAIT_S: Final = 1.0
 LONGEST_WAIT_S: Final = 60.0
+ASKED_S: Final = 0.05  # between looks whether a signal came
 LOOK_S: Final = 0.5  # between looks whether the name was lost
 MAX_LANES: Final = 10_000  # of waiting lanes remembered; a forgotten one only waits 1 s again
 
@@ -139,9 +140,18 @@ def run_foreground(*, takeover: bool = False) -> int:
     `takeover`: take the name from the broker's own courier, which has it again afterwards.
     """
     stop = threading.Event()
+    asked: list[int] = []
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
+        # Not stop.set(): the signal may fall while this thread is inside the Event's own lock.
+        signal.signal(number, lambda number, _: asked.append(number))
+    threading.Thread(target=_stop_when, args=(asked, stop), daemon=True).start()
     return run(stop, echo=sys.stdout, takeover=takeover)
+
+
+def _stop_when(asked: list[int], stop: threading.Event) -> None:
+    while not asked:
+        time.sleep(ASKED_S)
+    stop.set()
 
 
 def run(stop: threading.Event, *, echo: TextIO | None = None, takeover: bool = False) -> int:
