@@ -51,7 +51,9 @@ Run = Callable[..., Program]
 
 def lines(path: Path) -> list[dict[str, Any]]:
     """Return what a program has recorded so far, one JSON object a line."""
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    text = path.read_text() if path.exists() else ""
+    # The last line may be on its way just now.
+    return [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
 
 
 @contextmanager
