@@ -52,6 +52,12 @@ class Guard:
         """The watcher's process id, 0 before the first child."""
         return self._watcher.pid if self._watcher else 0
 
+    def prepare(self) -> None:
+        """Start the watcher, so that a child that starts next is noted at once."""
+        with self._lock:
+            if self._pipe < 0:
+                self._start()
+
     @contextmanager
     def watched(self, group: int) -> Iterator[None]:
         """Inside, process group `group` ends with this program, however that ends."""
@@ -126,5 +132,6 @@ def _started(read_end: int) -> "subprocess.Popen[bytes]":
 
 
 _guard: Final = Guard()
+prepare: Final = _guard.prepare
 watched: Final = _guard.watched
 atexit.register(_guard.close)

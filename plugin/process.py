@@ -1,11 +1,10 @@
 """
 One child process from start to end: its input, its output, its time limit, its whole group.
 
-Rule 1: `run` returns, whatever the child does: it may not read, not end, flood, or leave a process
-behind that holds its pipes. Rule 2: the child leads a session and a process group of its own; at
-the time limit and at `Cancel` the whole group is ended: TERM, 2 s, KILL. Rule 3: memory is bounded,
-but the pipes are read on, so that no child blocks on a full one. Rule 4: when `run` returns, no
-zombie, thread or descriptor is left. Rule 5: no child that runs outlives us (guard.py).
+Rule 1: `run` returns, whether the child does not read, not end, floods, or leaves a process behind
+that holds its pipes. Rule 2: it leads a session and group of its own; at the time limit and at
+`Cancel` the whole group is ended: TERM, 2 s, KILL. Rule 3: memory is bounded, but pipes are read on.
+Rule 4: no zombie, thread or descriptor is left. Rule 5: no child outlives us (guard.py).
 """
 
 import errno
@@ -89,6 +88,7 @@ def run(
     if cancel.asked or _running.ending:
         return Finished(None, "", False, True, b"", False, b"", False, 0.0)
     out, err = _Kept(stdout_limit, head=True), _Kept(stderr_limit, head=False)
+    guard.prepare()
     begun, process = time.monotonic(), _start(argv, env, cwd, merged)
     watch = _Watch(process, stdin, (err, None) if merged else (out, err), cancel)
     with _running.noted(process.pid), guard.watched(process.pid), watch:

@@ -45,15 +45,16 @@ def test_a_waker_never_blocks_and_takes_late_wakes() -> None:
 
 
 PROGRAM = """\
-import os, sys, threading
+import os, sys, threading, time
 from pathlib import Path
 from wakebus.plugin import process
 file = Path(sys.argv[1])
 script = f"trap '' TERM; echo $$ > {file}.new; mv {file}.new {file}; sleep 300; sleep 300"
 call = lambda: process.run(["/bin/sh", "-c", script], env=dict(os.environb), timeout=300)
 threading.Thread(target=call, daemon=True).start()
-while not file.exists():
-    pass
+# A child may write its file before our own thread has taken note of it.
+while not file.exists() or not process._running._groups:
+    time.sleep(0.01)
 process.end_all(0.1)
 print(file.read_text().strip(), call().cancelled)
 """

@@ -203,6 +203,7 @@ def test_what_a_killed_listener_leaves(desk: Desk, name: str, listen: Listen) ->
     desk.sent("--to", name, "--from", "ci", "--type", "x", "x")
     until(lambda: notes.exists() and notes.read_text().endswith("\n"), 30)
     shell, child, file = notes.read_text().split()
+    time.sleep(0.5)  # a child may write before its host has told the watcher of it
     listener.process.kill()
     listener.process.wait(30)
     until(lambda: not running(int(shell)) and not running(int(child)), 30)

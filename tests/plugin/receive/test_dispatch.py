@@ -8,6 +8,7 @@ import secrets
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -428,6 +429,7 @@ def test_a_host_that_is_killed_in_the_middle_of_a_turn(
         client.wait(note, 30)
         id = client.send("lead", "work", type="directive").id
         until(lambda: (folder / "pid").exists() and (folder / "pid").read_text())
+        time.sleep(0.5)  # a child may write before its host has told the watcher of it
         listener.kill()
         listener.wait()
         until(lambda: gone(folder / "pid"))  # guard.py
