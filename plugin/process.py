@@ -3,7 +3,7 @@ One child process from start to end: its input, its output, its time limit, its 
 
 Rule 1: `run` returns, whether the child does not read, not end, floods, or leaves a process behind
 that holds its pipes. Rule 2: it leads a session and group of its own; at the time limit and at
-`Cancel` the whole group is ended: TERM, 2 s, KILL. Rule 3: memory is bounded, but pipes are read on.
+`Cancel` the whole group is ended: TERM, 2 s, KILL. Rule 3: memory is bounded, but all is read.
 Rule 4: no zombie, thread or descriptor is left. Rule 5: no child outlives us (guard.py).
 """
 
