@@ -7,9 +7,9 @@ an older adapter stays an adapter.
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final, Literal, Protocol
+from typing import Any, ClassVar, Final, Literal, Protocol, runtime_checkable
 from urllib.parse import urlsplit
 
 from wakebus.adapters.errors import Rejected, Uncertain
@@ -51,11 +51,28 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Outgoing:
-    """A text for one request: clean, within `max_text`. `key`: the same for every resend of it."""
+    """
+    A text for one request: clean, within `max_text`. `key`: the same for every resend of it.
+
+    token: what `parse_token` returned, "" where the way needs none. way: one of `ways`. webhook: a
+    session webhook's URL that came with the message. at: Unix seconds, for signatures.
+    """
 
     text: str
     key: str
     reply_to: str | None = None
+    token: str = ""
+    way: str = ""
+    webhook: str | None = None
+    at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """An access token, and for how many seconds it is good."""
+
+    value: str = field(repr=False)
+    expires_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +135,62 @@ class Adapter(Protocol):
 
     def parse_response(self, response: Response) -> Sent:
         """Return what the platform says it did, or raise a DeliveryError."""
+        ...
+
+
+@runtime_checkable
+class Measures(Protocol):
+    """An adapter whose limit is not that of the bare text (escapes, an envelope)."""
+
+    def measure(self, text: str) -> int:
+        """Return what this text takes of `max_text`, in the card's unit."""
+        ...
+
+
+@runtime_checkable
+class HasWays(Protocol):
+    """An adapter with several ways to one chat; after WayClosed the next one is taken."""
+
+    def ways(self, target: Target, outgoing: Outgoing) -> Sequence[str]:
+        """Return the ways that are set up for this chat, best first; raise Rejected for none."""
+        ...
+
+
+@runtime_checkable
+class HasToken(Protocol):
+    """An adapter whose requests need an access token, which the shell gets, keeps and renews."""
+
+    def token_request(self, way: str) -> Request | None:
+        """Return the request that gets a token; None where this way needs none."""
+        ...
+
+    def parse_token(self, response: Response) -> Token:
+        """Return the token, or raise a DeliveryError."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What is known of one part of a text: `sent`, or `begun` and maybe accepted."""
+
+    word: Literal["sent", "begun"]
+    id: str = ""
+    first: float = 0.0  # Unix seconds of the first try, by which the key's time counts
+
+
+class Progress(Protocol):
+    """The parts of one message's text, by number from 0; kept over a restart by the courier."""
+
+    def parts(self) -> Mapping[int, Part]:
+        """Return what earlier tries left."""
+        ...
+
+    def begin(self, number: int, now: float) -> None:
+        """Remember, before a byte goes out, that this part's request begins."""
+        ...
+
+    def end(self, number: int, word: Word, id: str = "") -> None:
+        """Remember how it ended; what was certainly not accepted is as if never begun."""
         ...
 
 

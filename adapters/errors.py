@@ -6,6 +6,7 @@ What goes wrong between a text and a chat, sorted by what the caller does.
         * BadChannel  BadTarget  UnknownAdapter  BrokenAdapter  BadSetting
     * NotSent         certainly not accepted: send again later             -> `not_sent`
         * Throttled (wait `.retry_after`)  Unavailable (back off)
+        * TokenRefused (get another token, once)  WayClosed (take the next way, now)
     * Uncertain       maybe accepted: again only under the same key        -> `uncertain`
 
 Codes begin with `channel_`, because the broker has an `unavailable` of its own.
@@ -65,6 +66,14 @@ class Throttled(NotSent):
 
 class Unavailable(NotSent):
     """Not reachable, or not able to take anything now."""
+
+
+class TokenRefused(NotSent):
+    """The platform does not take this access token (any more)."""
+
+
+class WayClosed(NotSent):
+    """This way to the chat is gone, a session webhook that expired; the next one may work."""
 
 
 class Uncertain(DeliveryError):
