@@ -157,6 +157,15 @@ class HasWays(Protocol):
 
 
 @runtime_checkable
+class KeysByWay(Protocol):
+    """An adapter whose key makes a resend safe on some of its ways only."""
+
+    def key_time(self, target: Target, way: str) -> float:
+        """Return `idempotent_s` of this way, in seconds; 0: a resend may double."""
+        ...
+
+
+@runtime_checkable
 class HasToken(Protocol):
     """An adapter whose requests need an access token, which the shell gets, keeps and renews."""
 
