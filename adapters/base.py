@@ -55,16 +55,18 @@ class Outgoing:
     A text for one request: clean, within `max_text`. `key`: the same for every resend of it.
 
     token: what `parse_token` returned, "" where the way needs none. way: one of `ways`. webhook: a
-    session webhook's URL that came with the message. at: Unix seconds, for signatures.
+    session webhook's URL that came with the message. at: Unix seconds, for signatures. whole: the
+    message that `text` is a part of: a format chosen by it is the same in every part.
     """
 
     text: str
     key: str
     reply_to: str | None = None
-    token: str = ""
+    token: str = field(default="", repr=False)
     way: str = ""
-    webhook: str | None = None
+    webhook: str | None = field(default=None, repr=False)
     at: float = 0.0
+    whole: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +105,8 @@ class Response:
     """What came back."""
 
     status: int
-    body: bytes = b""
-    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = field(default=b"", repr=False)  # of a token's request it is the token
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +207,13 @@ class Progress(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ChannelResult:
-    """What became of one text at its chat. `retry_after`: seconds, where the platform says so."""
+    """
+    What became of one text at its chat.
+
+    id: the platform's, of the first part. retry_after: seconds, where the platform says so. again:
+    the same may be sent again: `not_sent`, or `uncertain` while its key makes that safe. done and
+    parts: how many messages the text takes there, and how many of them are certainly sent.
+    """
 
     word: Word
     platform: str = ""
@@ -213,6 +221,9 @@ class ChannelResult:
     id: str = ""
     reason: str = ""
     retry_after: float | None = None
+    again: bool = False
+    done: int = 0
+    parts: int = 1
 
     def to_outcome(self, at: float) -> dict[str, Any]:
         """Return `{"channel": {"result": …}}` for a message's outcome; `at` in Unix seconds."""
@@ -222,7 +233,9 @@ class ChannelResult:
             "id": self.id,
             "reason": self.reason,
         }
-        held = {name: value for name, value in shown.items() if value}
+        held: dict[str, Any] = {name: value for name, value in shown.items() if value}
+        if self.parts > 1:
+            held |= {"parts": self.parts, "done": self.done}
         return {"channel": {"result": self.word, **held, "at": at}}
 
 
@@ -270,4 +283,11 @@ def explain(outcome: Mapping[str, Any] | None) -> tuple[int, str]:
     chat = f" to {channel['chat']}" if channel.get("chat") else ""
     id_ = f" (id {channel['id']})" if channel.get("id") else ""
     reason = f": {channel['reason']}" if channel.get("reason") else ""
-    return _EXIT[word], f"{word.replace('_', ' ')}{chat}{id_}{reason}"
+    return _EXIT[word], f"{word.replace('_', ' ')}{chat}{_parts(channel)}{id_}{reason}"
+
+
+def _parts(channel: Mapping[str, Any]) -> str:
+    parts, done = channel.get("parts"), channel.get("done")
+    if not isinstance(parts, int) or not isinstance(done, int) or parts < 2:
+        return ""
+    return f" in {parts} parts" if done == parts else f" ({done} of {parts} parts sent)"

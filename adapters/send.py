@@ -1,39 +1,37 @@
 """
 One delivery: from a channel token to a channel result.
 
-Rule 1: only here do delivery errors become channel results. Rule 2: only here are transports
-chosen (by the request's scheme). Rule 3: an adapter is somebody else's code: whatever it raises,
-the courier lives; before the request was performed that is `rejected`, after it `uncertain`.
-Rule 4: such an error is shown by its type and place, never its text: that may hold a credential.
+Rule 1: only here do delivery errors become channel results. Rule 2: a text is cleaned, then split
+as the adapter measures it, then its parts go out one after the other (parts.py); the first that
+does not ends the delivery, and the next one goes on there. Rule 3: an adapter is somebody else's
+code: whatever it raises, the courier lives. Rule 4: neither such an error's text nor a token or
+webhook that was used is ever shown.
 """
 
 import math
-import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TextIO
 
-from wakebus.adapters import base, channel, registry
+from wakebus.adapters import channel, registry
 from wakebus.adapters.base import (
     Adapter,
     Capabilities,
     ChannelResult,
     Outgoing,
-    Sent,
+    Progress,
     Target,
     Transport,
 )
+from wakebus.adapters.calls import bug, guarded, measure_of, place, wait_of, word_of
 from wakebus.adapters.chatlog import ChatLogs
-from wakebus.adapters.errors import (
-    BrokenAdapter,
-    DeliveryError,
-    NotSent,
-    Rejected,
-    Throttled,
-    Uncertain,
-)
+from wakebus.adapters.errors import BrokenAdapter, DeliveryError, Rejected, Uncertain
 from wakebus.adapters.markup import line, plain
+from wakebus.adapters.parts import Memory, Sending, Tools
+from wakebus.adapters.split import split
+
+__all__ = ["Tools", "address", "deliver", "outgoing_of", "result_of", "transports"]
 
 MAX_WAIT_S = 3600.0  # a platform's hint beyond this is a mistake or a ban; look again then
 
@@ -42,7 +40,10 @@ Load = Callable[[str], type[Adapter]]
 
 def transports(folder: Path, echo: TextIO | None = None) -> dict[str, Transport]:
     """Return what performs requests, by scheme; `folder` is the bus's own."""
-    return {"console": ChatLogs(folder, echo=echo)}
+    from wakebus.adapters.http import Https  # 0.1 s, which a command that only asks need not pay
+
+    https = Https()
+    return {"console": ChatLogs(folder, echo=echo), "https": https, "http": https}
 
 
 def address(
@@ -61,64 +62,83 @@ def address(
     except DeliveryError:
         raise
     except Exception as exc:
-        raise BrokenAdapter(f"the adapter {asked.platform!r} failed: {place(exc)}") from exc
+        raise BrokenAdapter(bug(asked.platform, exc)) from exc
 
 
 def deliver(
     adapter: Adapter,
     target: Target,
-    outgoing: Outgoing,
-    transports: Mapping[str, Transport],
+    text: str,
+    key: str,
+    tools: Tools,
+    *,
+    progress: Progress | None = None,
+    webhook: str | None = None,
 ) -> ChannelResult:
-    """Send one text to one chat and return what became of it; raises nothing."""
-    performed = False
+    """
+    Send one text to one chat, in parts if it must be, and return what became of it; raises nothing.
+
+    key: of the message; part K of several has `KEY.K`. progress: what earlier deliveries of this
+    text left, and where this one writes. webhook: a session webhook that came with the message.
+    """
+    ids: list[str] = []
+    outgoing: list[Outgoing] = []
+    sending: Sending | None = None
     try:
-        clean = replace(outgoing, text=plain(outgoing.text))
-        if not clean.text.strip():
-            raise Rejected("the message has no text")
-        base.check_length(clean.text, adapter.capabilities)
-        request = adapter.build_request(target, clean)
-        if request.scheme not in transports:
-            raise Rejected(f"nothing here speaks {request.scheme!r}")
-        performed = True
-        return _sent(adapter.parse_response(transports[request.scheme](request)), target)
+        outgoing = outgoing_of(adapter, target, text, key, webhook)
+        progress = Memory() if progress is None else progress
+        sending = Sending(adapter, target, tools, progress, outgoing[0])
+        for number, part in enumerate(outgoing):
+            ids.append(sending.part(number, part))
     except DeliveryError as exc:
-        return result_of(exc, target)
-    except Exception as exc:
-        bug = f"the adapter {target.platform!r} failed: {place(exc)}"
-        return result_of(Uncertain(bug) if performed else BrokenAdapter(bug), target)
+        return _failed(exc, target, sending, len(ids), len(outgoing))
+    except Exception as exc:  # a bug of ours or of the host's: nobody knows how far it came
+        doubt = Uncertain(f"the delivery failed: {place(exc)}")
+        return _failed(doubt, target, sending, len(ids), len(outgoing))
+    sent = ChannelResult("sent", target.platform, str(target), id=line(ids[0], 200))
+    return replace(sent, done=len(ids), parts=len(ids))
+
+
+def outgoing_of(
+    adapter: Adapter, target: Target, text: str, key: str, webhook: str | None = None
+) -> list[Outgoing]:
+    """Return what goes out, part by part, each with its key. Raises Rejected."""
+    clean = plain(text)
+    if not clean.strip():
+        raise Rejected("the message has no text")
+    limit = adapter.capabilities.max_text
+    texts = guarded(target.platform, lambda: split(clean, measure_of(adapter), limit))
+    keys = [key] if len(texts) == 1 else [f"{key}.{number + 1}" for number in range(len(texts))]
+    return [
+        Outgoing(part, part_key, webhook=webhook, whole=clean)
+        for part, part_key in zip(texts, keys, strict=True)
+    ]
 
 
 def result_of(error: DeliveryError, target: Target | None = None) -> ChannelResult:
     """Return the channel result that a delivery error is."""
-    word: base.Word = "uncertain"
-    if isinstance(error, Rejected):
-        word = "rejected"
-    elif isinstance(error, NotSent):
-        word = "not_sent"
+    word = word_of(error)
     return ChannelResult(
         word,
         target.platform if target else "",
         str(target) if target else "",
         reason=line(str(error.text)),
-        retry_after=_wait(error),
+        retry_after=_wait(wait_of(error)),
+        again=word == "not_sent" or error.data.get("again") is True,
     )
 
 
-def place(error: Exception) -> str:
-    """Return type and place of an error, without its text."""
-    frames = traceback.extract_tb(error.__traceback__)
-    where = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
-    return f"{type(error).__name__}{where}"
+def _failed(
+    error: DeliveryError, target: Target, sending: Sending | None, done: int, parts: int
+) -> ChannelResult:
+    reason = sending.hide(error.text) if sending else error.text
+    if parts > 1:
+        reason = f"part {done + 1}: {reason}"
+    result = replace(result_of(error, target), reason=line(reason))
+    return replace(result, done=done, parts=max(parts, 1))
 
 
-def _sent(sent: Sent, target: Target) -> ChannelResult:
-    # The wrong type is a bug of the adapter; asking for .id raises, and deliver names it.
-    return ChannelResult("sent", target.platform, str(target), id=line(sent.id, 200))
-
-
-def _wait(error: DeliveryError) -> float | None:
-    wait = error.retry_after if isinstance(error, Throttled) else None
+def _wait(wait: object) -> float | None:
     # An adapter may have passed on what the platform wrote: any type, NaN, a year.
     usable = isinstance(wait, int | float) and 0 <= wait < math.inf
-    return min(float(wait), MAX_WAIT_S) if usable and wait is not None else None
+    return min(float(wait), MAX_WAIT_S) if usable and isinstance(wait, int | float) else None

@@ -1,17 +1,21 @@
 """
 `wakebus send CHANNEL "text"`: through the courier to a chat, and what became of it.
 
-Exit status: 0 sent, 1 rejected or not sent, 2 usage, 5 uncertain.
+`--dry-run` shows the requests instead, masked: no network, no bus. Exit status: 0 sent (or shown),
+1 rejected or not sent, 2 usage, 5 uncertain.
 """
 
 import argparse
-from typing import Final
+import time
+from collections.abc import Mapping
+from typing import Any, Final
 
 from wakebus.adapters.base import explain
 from wakebus.adapters.send import address
 from wakebus.adapters.settings import Environment
 from wakebus.broker.client import Client, Receipt
 from wakebus.broker.errors import TimedOut
+from wakebus.broker.message import new_id
 from wakebus.plugin.cli import notify
 from wakebus.plugin.cli.output import Usage, tell, tell_json
 
@@ -41,6 +45,11 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.add_argument("--from", dest="sender", metavar="N", help="sender (default: found)")
     parser.add_argument("--id", metavar="I", help="message id: resend what was undecided")
     parser.add_argument("--key", metavar="K", help="send once per key in 24 h")
+    parser.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="print the requests that would be sent, secrets masked; send nothing",
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object, errors too")
     parser.set_defaults(
         **dict.fromkeys(("body", "type", "session", "socket", "config")), to=COURIER, queue=True
@@ -53,7 +62,16 @@ def run(args: argparse.Namespace) -> int:
     if not args.channel.strip():
         raise Usage("the channel is empty; write platform:chat_id, as console:demo")
     body = {**notify.body_of(args), "type": "say", "channel": args.channel}
-    address(args.channel, Environment()())  # a wrong channel is told before anything is queued
+    env = Environment()()
+    adapter, target = address(args.channel, env)  # a wrong one is told before anything is queued
+    if args.dry_run:
+        from wakebus.adapters.preview import preview
+
+        now = time.time()
+        key = args.id or new_id(now)
+        return show_requests(
+            preview(adapter, target, body["text"], key, now, env), as_json=args.json
+        )
     with notify.connect(None) as client:
         receipt = notify.send(client, args, body)
         try:
@@ -88,3 +106,29 @@ def show(receipt: Receipt, *, as_json: bool) -> int:
     else:
         tell(line, error=status != 0)
     return status
+
+
+def show_requests(shown: Mapping[str, Any], *, as_json: bool) -> int:
+    """Print what a dry run found; return the exit status."""
+    if as_json:
+        tell_json({"dry_run": True, **shown})
+        return 0
+    total = len(shown["parts"])
+    tell(f"dry run: nothing is sent. {shown['chat']}, {total} part{'s' * (total > 1)}")
+    for number, request in enumerate(shown["tokens"]):
+        tell(_block("access token, fetched once and kept" if not number else "", request))
+    for part in shown["parts"]:
+        size = f"{part['size']} of {shown['limit']} {shown['unit']}"
+        for number, request in enumerate(part["requests"]):
+            first = f"part {part['part']} of {total} ({size})"
+            tell(_block(first if not number else "if that way is closed or fails", request))
+    return 0
+
+
+def _block(title: str, request: Mapping[str, Any]) -> str:
+    way = f"way {request['way']}" if request["way"] else ""
+    head = f"\n# {', '.join(filter(None, (title, way)))}"
+    if "error" in request:
+        return f"{head}\nnot this way: {request['error']}"
+    headers = "".join(f"\n{name}: {value}" for name, value in request["headers"].items())
+    return f"{head}\n{request['method']} {request['url']}{headers}\n\n{request['body']}"

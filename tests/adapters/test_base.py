@@ -7,6 +7,7 @@ import pytest
 from wakebus.adapters.base import (
     Capabilities,
     ChannelResult,
+    Outgoing,
     Request,
     Response,
     Target,
@@ -26,6 +27,12 @@ def test_a_request_shows_no_credential() -> None:
     assert "hush" not in repr(request)
     assert "api.example.org" in repr(request)
     assert request.scheme == "https"
+
+
+def test_what_a_text_is_sent_with_shows_no_credential() -> None:
+    """ADP-1.5: neither token nor webhook, nor an answer's body, which may be a token."""
+    outgoing = Outgoing("x", "k", token="hush", webhook="https://h/hush")
+    assert "hush" not in f"{outgoing!r} {Response(200, b'hush', {'Set-Cookie': 'hush'})!r}"
 
 
 @pytest.mark.parametrize("url", ["", "console:alice", "https://[broken", "x"])
@@ -74,6 +81,15 @@ def test_outcome_holds_what_is_known() -> None:
     assert "id" not in ChannelResult("rejected", reason="no").to_outcome(1)["channel"]
 
 
+def test_an_outcome_of_several_parts() -> None:
+    """ADP-5.8: how many messages it took, and how many of them are sent."""
+    sent = ChannelResult("sent", "feishu", "feishu:oc_1", "m1", done=3, parts=3).to_outcome(1)
+    assert sent["channel"]["parts"] == sent["channel"]["done"] == 3
+    assert explain(sent) == (0, "sent to feishu:oc_1 in 3 parts (id m1)")
+    half = ChannelResult("uncertain", reason="part 3: timed out", done=2, parts=5).to_outcome(1)
+    assert explain(half) == (5, "uncertain (2 of 5 parts sent): part 3: timed out")
+
+
 @pytest.mark.parametrize(
     ("outcome", "code", "text"),
     [
@@ -83,6 +99,7 @@ def test_outcome_holds_what_is_known() -> None:
         (ChannelResult("uncertain", reason="timed out").to_outcome(1), 5, "uncertain: timed out"),
         ({"channel": {"result": "answered"}}, 0, "answered"),
         ({"channel": {"result": ["sent"]}}, 1, "no channel result"),
+        ({"channel": {"result": "sent", "parts": "3", "done": None}}, 0, "sent"),
         ({"channel": "sent"}, 1, "no channel result"),
         ({}, 1, "no channel result"),
         (None, 1, "no channel result"),

@@ -7,7 +7,7 @@ import pytest
 from wakebus.adapters.base import Outgoing, Response, Target
 from wakebus.adapters.console import Console
 from wakebus.adapters.errors import BadTarget
-from wakebus.adapters.send import deliver, transports
+from wakebus.adapters.send import Tools, deliver, transports
 
 CONSOLE = Console({})
 
@@ -35,7 +35,7 @@ def test_end_to_end(tmp_path: Path) -> None:
     """ADP-8.2: sent twice under one key it stands there once, and both times it is `sent`."""
     target = CONSOLE.parse_target("alice", None)
     results = [
-        deliver(CONSOLE, target, Outgoing("build \x1b[32mdone\x1b[0m", "k1"), transports(tmp_path))
+        deliver(CONSOLE, target, "build \x1b[32mdone\x1b[0m", "k1", Tools(transports(tmp_path)))
         for _ in range(2)
     ]
     assert [(r.word, r.chat, r.id) for r in results] == [("sent", "console:alice", "k1")] * 2

@@ -5,7 +5,9 @@ The contract, for every installed adapter: a new one adds a file and an answers 
 it must not be built), targets and bad_targets as [chat_id, thread]. Every other file there is a
 recorded answer: status, headers, body (text, or JSON), expect (the channel result's word), and
 `id` or `retry_after` where they follow from it. `status_is_success` in a card: a 2xx status is the
-platform's whole criterion (a generic webhook).
+platform's whole criterion (a generic webhook). `token_answers` in a card: recorded answers to
+`token_request`, with expect `token` (and `value`, `expires_s`) or a word. What an adapter leaves
+out (ways, tokens, a measure) is not asked of it.
 """
 
 import ast
@@ -21,10 +23,31 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wakebus.adapters import registry
-from wakebus.adapters.base import Adapter, Outgoing, Response, Sent, check_length
+from wakebus.adapters.base import (
+    Adapter,
+    HasToken,
+    HasWays,
+    KeysByWay,
+    Measures,
+    Outgoing,
+    Request,
+    Response,
+    Sent,
+    Target,
+    Token,
+    check_length,
+)
+from wakebus.adapters.calls import ways_of
 from wakebus.adapters.channel import parse
-from wakebus.adapters.errors import BadSetting, BadTarget, DeliveryError, Rejected, Throttled
-from wakebus.adapters.send import result_of
+from wakebus.adapters.errors import (
+    BadSetting,
+    BadTarget,
+    DeliveryError,
+    Rejected,
+    Throttled,
+    TokenRefused,
+)
+from wakebus.adapters.send import outgoing_of, result_of
 
 ANSWERS = Path(__file__).parent / "answers"
 NAMES = sorted({entry.name for entry in entry_points(group="wakebus.adapters")})
@@ -160,6 +183,132 @@ def test_the_text_is_in_the_request(name: str) -> None:
     longest = "x" * limit.max_text
     check_length(longest, limit)
     assert some_request(name, text=longest).body
+
+
+def targets(name: str) -> list[Target]:
+    return [build(name).parse_target(*target) for target in card(name)["targets"]]
+
+
+@each
+@given(text=st.text(max_size=3000), times=st.integers(1, 40))
+@settings(max_examples=30, deadline=None)
+def test_any_text(name: str, text: str, times: int) -> None:
+    """ADP-3.4: whatever its measure says fits is built, by every way; more text measures more."""
+    adapter, target = build(name), targets(name)[0]
+    with suppress(Rejected):
+        parts = outgoing_of(adapter, target, text * times, "k1")
+        for part in parts:
+            for way in ways_of(adapter, target, part):
+                assert build_by(adapter, target, way, part.text, part.key).body
+    if isinstance(adapter, Measures):
+        assert 0 <= adapter.measure("") <= adapter.measure(text) <= adapter.measure(text + "x")
+
+
+def build_by(
+    adapter: Adapter, target: Target, way: str, text: str = "probe-7f3a", key: str = "k1"
+) -> Request:
+    return adapter.build_request(target, Outgoing(text, key, token="t-1", way=way, at=1.5e9))
+
+
+@each
+def test_ways(name: str) -> None:
+    """ADP-3.5: every chat has a way; each way carries the text, and shows no credential."""
+    adapter = build(name)
+    for target in targets(name) if isinstance(adapter, HasWays) else []:
+        found = ways_of(adapter, target, Outgoing("x", "k1"))
+        assert found == ways_of(adapter, target, Outgoing("x", "k1")) == list(dict.fromkeys(found))
+        for way in found:
+            request = build_by(adapter, target, way)
+            assert b"probe-7f3a" in request.body and request.scheme == "https"
+            assert not [secret for secret in card(name)["secrets"] if secret in repr(request)]
+
+
+@each
+def test_the_key_by_way(name: str) -> None:
+    """ADP-3.6: a way whose key makes a resend safe has it in its request, and the others none."""
+    adapter = build(name)
+    for target in targets(name) if isinstance(adapter, KeysByWay) else []:
+        for way in ways_of(adapter, target, Outgoing("x", "k1")):
+            assert isinstance(adapter, KeysByWay)
+            assert 0 <= adapter.key_time(target, way) <= adapter.capabilities.idempotent_s
+            differs = build_by(adapter, target, way) != build_by(adapter, target, way, key="k2")
+            assert differs == (adapter.key_time(target, way) > 0)
+
+
+def token_requests(name: str) -> list[Request]:
+    adapter = build(name)
+    assert isinstance(adapter, HasToken)
+    ways = {way for chat in targets(name) for way in ways_of(adapter, chat, Outgoing("x", "k1"))}
+    return [found for way in sorted(ways) if (found := adapter.token_request(way)) is not None]
+
+
+@each
+def test_token_requests(name: str) -> None:
+    """ADP-4.6: the same each time, over https, and its repr shows no credential."""
+    if not isinstance(build(name), HasToken):
+        return
+    assert token_requests(name) == token_requests(name) != []
+    for request in token_requests(name):
+        assert request.scheme == "https"
+        assert not [secret for secret in card(name)["secrets"] if secret in repr(request)]
+
+
+def read_token(name: str, response: Response) -> tuple[str, Any]:
+    adapter = build(name)
+    assert isinstance(adapter, HasToken)
+    try:
+        token = adapter.parse_token(response)
+    except Throttled as exc:
+        return result_of(exc).word, exc.retry_after
+    except DeliveryError as exc:
+        return result_of(exc).word, None
+    assert isinstance(token, Token) and token.value and token.value not in repr(token)
+    return "token", (token.value, token.expires_s)
+
+
+@each
+def test_token_answers(name: str) -> None:
+    """ADP-4.6: each recorded answer means what it says: a token, a refusal, and what is neither."""
+    if not isinstance(build(name), HasToken):
+        return
+    for record in card(name)["token_answers"]:
+        body = record["body"] if isinstance(record["body"], str) else json.dumps(record["body"])
+        response = Response(record["status"], body.encode(), record.get("headers", {}))
+        more = record.get("retry_after")
+        if record["expect"] == "token":
+            more = record["value"], record["expires_s"]
+        assert read_token(name, response) == (record["expect"], more), record
+    words = {record["expect"] for record in card(name)["token_answers"]}
+    assert {"token", "rejected", "not_sent"} <= words
+
+
+@each
+@given(status=st.sampled_from([200, 400, 403, 500]), body=st.binary(max_size=60))
+@settings(max_examples=60)
+def test_any_token_answer(name: str, status: int, body: bytes) -> None:
+    """ADP-4.6: any answer is a token or a delivery error; garbage is never a token."""
+    if isinstance(build(name), HasToken):
+        assert read_token(name, Response(status, body))[0] != "token"
+
+
+@each
+def test_a_refused_token_is_told_apart(name: str) -> None:
+    """ADP-4.7: an adapter with tokens knows the answers that say so, in a 4xx or in a 200."""
+    adapter = build(name)
+    if not isinstance(adapter, HasToken):
+        return
+    refused = 0
+    for platform, file in RECORDED:
+        record = json.loads((ANSWERS / platform / f"{file}.json").read_text())
+        try:
+            if platform == name and not isinstance(record["body"], str):
+                body = json.dumps(record["body"]).encode()
+                adapter.parse_response(Response(record["status"], body, record.get("headers", {})))
+        except TokenRefused:
+            refused += 1
+        except DeliveryError:
+            pass
+    assert refused
 
 
 def read(adapter: Adapter, response: Response) -> tuple[str, Any]:

@@ -1,13 +1,16 @@
 """One delivery."""
 
 import math
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 
-from wakebus.adapters.base import Capabilities, Outgoing, Request, Response, Sent, Target
+from fakes.probe import OK, TARGET, Host, Probe, Wire, raises
+from wakebus.adapters.base import Response, Sent
 from wakebus.adapters.console import Console
 from wakebus.adapters.errors import (
     BadChannel,
@@ -21,84 +24,55 @@ from wakebus.adapters.errors import (
     Uncertain,
     UnknownAdapter,
 )
-from wakebus.adapters.send import address, deliver, result_of, transports
+from wakebus.adapters.send import Tools, address, deliver, outgoing_of, result_of, transports
 
-TARGET = Target("probe", "alice")
 HUSH = "hush-7f3a"
 
 
-class Probe:
-    """A platform that does what it is told; each step may be replaced."""
-
-    capabilities: ClassVar = Capabilities(max_text=20)
-
-    def __init__(self, env: Any = None, **steps: Callable[..., Any]) -> None:
-        self.steps = steps
-
-    def parse_target(self, chat_id: str, thread: str | None) -> Target:
-        return Target("probe", chat_id, thread)
-
-    def build_request(self, target: Target, outgoing: Outgoing) -> Request:
-        step = self.steps.get("build")
-        return step() if step else Request("probe:x", outgoing.text.encode())
-
-    def parse_response(self, response: Response) -> Sent:
-        step = self.steps.get("parse")
-        return step() if step else Sent(response.body.decode())
-
-
-def raises(error: Any) -> Callable[..., Any]:
-    def step(*_: Any) -> Any:
-        raise error
-
-    return step
-
-
-class Wire:
-    """A transport that counts, and answers what it got; or raises."""
-
-    def __init__(self, error: Exception | None = None) -> None:
-        self.error = error
-        self.seen: list[Request] = []
-
-    def __call__(self, request: Request) -> Response:
-        self.seen.append(request)
-        if self.error:
-            raise self.error
-        return Response(200, request.body)
-
-
-def go(adapter: Probe, wire: Wire, text: str = "hi") -> Any:
-    return deliver(adapter, TARGET, Outgoing(text, "k1"), {"probe": wire})
+def go(adapter: Probe, *script: object, text: str = "hi") -> Any:
+    return Host(*script).send(adapter, text)
 
 
 def test_sent() -> None:
     """ADP-5.4: success is `sent`, with the platform's id and the chat."""
-    result = go(Probe(), Wire())
+    result = go(Probe(), Response(200, b"m1"))
     assert (result.word, result.platform, result.chat, result.id) == (
         "sent",
         "probe",
         "probe:alice",
-        "hi",
+        "m1",
     )
+    assert (result.done, result.parts, result.again) == (1, 1, False)
 
 
 def test_the_text_is_cleaned_first() -> None:
     """ADP-5.1: the adapter gets the text without escapes, and measured without them."""
-    wire = Wire()
-    assert go(Probe(), wire, "\x1b[1;31m" * 9 + "red\u202e").word == "sent"
-    assert wire.seen[0].body == b"red"
+    host = Host()
+    assert host.send(Probe(), "\x1b[1;31m" * 9 + "red\u202e").word == "sent"
+    assert host.wire.of("text") == ["red"]
 
 
 @pytest.mark.parametrize(
-    ("text", "named"), [("", "no text"), (" \x1b[0m\n", "no text"), ("x" * 21, "has 21")]
+    ("text", "named"),
+    [("", "no text"), (" \x1b[0m\n", "no text"), ("x" * 1001, "1001 characters")],
 )
 def test_nothing_and_too_much(text: str, named: str) -> None:
-    """ADP-5.2: no text and too long a text are rejected before any request."""
-    wire = Wire()
-    result = go(Probe(), wire, text)
-    assert (result.word, wire.seen) == ("rejected", [])
+    """ADP-5.2: no text, and one of more than 50 parts, is rejected before any request."""
+    host = Host()
+    result = host.send(Probe(), text)
+    assert (result.word, host.wire.seen) == ("rejected", [])
     assert named in result.reason
+
+
+def test_what_goes_out() -> None:
+    """ADP-5.8: every part knows its key and the whole that it is a part of."""
+    parts = outgoing_of(Probe(), TARGET, "one two three four five six", "k", "https://hook")
+    assert [(part.text, part.key) for part in parts] == [
+        ("one two three four ", "k.1"),
+        ("five six", "k.2"),
+    ]
+    assert {part.whole for part in parts} == {"one two three four five six"}
+    assert {part.webhook for part in parts} == {"https://hook"}
 
 
 @pytest.mark.parametrize(
@@ -106,7 +80,7 @@ def test_nothing_and_too_much(text: str, named: str) -> None:
     [
         (Rejected("no"), "rejected", None),
         (BadTarget("no"), "rejected", None),
-        (Throttled("fast", retry_after=7), "not_sent", 7),
+        (Throttled("fast", retry_after=17), "not_sent", 17),
         (Throttled("fast"), "not_sent", None),
         (Throttled("fast", retry_after=math.nan), "not_sent", None),
         (Throttled("fast", retry_after=-1), "not_sent", None),
@@ -118,18 +92,19 @@ def test_nothing_and_too_much(text: str, named: str) -> None:
 )
 def test_words(error: DeliveryError, word: str, wait: float | None) -> None:
     """ADP-5.3, ADP-5.4: each delivery error is its word, from the wire or from the answer."""
-    for result in (go(Probe(), Wire(error)), go(Probe(parse=raises(error)), Wire())):
+    for result in (go(Probe(), error), go(Probe(parse=raises(error)))):
         assert (result.word, result.retry_after) == (word, wait)
         assert result.reason == error.text
         assert result.chat == "probe:alice"
+        assert result.again == (word == "not_sent")
 
 
 def test_a_bug_before_the_request() -> None:
     """ADP-5.5: a bug in build_request is `rejected`: nothing was performed."""
-    wire = Wire()
-    result = go(Probe(build=raises(ZeroDivisionError(HUSH))), wire)
-    assert (result.word, wire.seen) == ("rejected", [])
-    assert "'probe' failed: ZeroDivisionError at test_send.py:" in result.reason
+    host = Host()
+    result = host.send(Probe(build=raises(ZeroDivisionError(HUSH))))
+    assert (result.word, host.wire.seen) == ("rejected", [])
+    assert "'probe' failed: ZeroDivisionError at probe.py:" in result.reason
 
 
 @pytest.mark.parametrize(
@@ -143,21 +118,49 @@ def test_a_bug_before_the_request() -> None:
 )
 def test_a_bug_after_the_request(probe: Probe) -> None:
     """ADP-5.5: a bug in parse_response is `uncertain`: it may have been accepted."""
-    result = go(probe, Wire())
+    result = go(probe)
     assert result.word == "uncertain"
     assert "'probe' failed" in result.reason and HUSH not in result.reason
 
 
 def test_a_bug_on_the_wire() -> None:
     """ADP-5.5: an unforeseen error of a transport is `uncertain`, shown without its text."""
-    result = go(Probe(), Wire(OSError(f"https://host/bot{HUSH}/send")))
+    result = go(Probe(), OSError(f"https://host/bot{HUSH}/send"))
     assert result.word == "uncertain" and HUSH not in result.reason
 
 
-def test_no_transport() -> None:
-    """A request in a scheme that nothing speaks is rejected by name."""
-    result = go(Probe(build=lambda: Request("gopher://x")), Wire())
-    assert result.word == "rejected" and "gopher" in result.reason
+def test_a_bug_in_the_measure() -> None:
+    """ADP-5.5: also while it is split."""
+
+    class Crooked(Probe):
+        def measure(self, text: str) -> int:
+            raise KeyError(HUSH)
+
+    result = go(Crooked())
+    assert result.word == "rejected" and HUSH not in result.reason
+
+
+def test_the_session_webhook_is_never_shown() -> None:
+    """ADP-5.14: a platform's reason that repeats the webhook is shown without it."""
+    hook = "https://example.org/hook?session=hush"
+    host = Host(Rejected(f"cannot post to {hook}"))
+    assert host.send(Probe(), webhook=hook).reason == "cannot post to ***"
+
+
+def test_a_bug_of_the_host() -> None:
+    """ADP-5.5: a delivery raises nothing, whatever breaks around it."""
+    tools = Tools({"probe": Wire()}, now=raises(OSError(HUSH)))
+    result = deliver(Probe(), TARGET, "hi", "k", tools)
+    assert result.word == "uncertain" and "OSError at probe.py" in result.reason
+    assert HUSH not in result.reason
+
+
+def test_without_a_record() -> None:
+    """ADP-5.9: a delivery that nobody remembers still knows its own parts."""
+    wire = Wire()
+    result = deliver(Probe(), TARGET, "one two three four five six", "k", Tools({"probe": wire}))
+    assert (result.word, result.parts, len(wire.seen)) == ("sent", 2, 2)
+    assert wire.script == [OK]
 
 
 def test_reasons_are_clean_lines() -> None:
@@ -219,4 +222,11 @@ def test_what_is_no_adapter(kind: object) -> None:
 
 def test_transports(tmp_path: Path) -> None:
     """The schemes that this step speaks."""
-    assert set(transports(tmp_path)) == {"console"}
+    assert set(transports(tmp_path)) == {"console", "https", "http"}
+
+
+def test_asking_for_an_address_is_cheap() -> None:
+    """A command that only checks a channel does not load the HTTP client (0.1 s and more)."""
+    code = "import sys; from wakebus.adapters.send import address; print('httpx' in sys.modules)"
+    done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, timeout=60)
+    assert done.stdout.strip() == b"False", done.stderr

@@ -72,3 +72,44 @@ def test_without_a_courier(own_desk: Desk) -> None:
     assert done.status == 1 and "no courier is running" in done.err
     assert "wakebus courier" in done.err and "wakebus trace" in done.err
     assert done.json["error"]["message"] in done.err
+
+
+FEISHU = {"FEISHU_APP_ID": "cli_a", "FEISHU_APP_SECRET": "hush-7f3a", "HTTPS_PROXY": "nonsense:"}
+
+
+def test_a_dry_run(own_desk: Desk) -> None:
+    """Exit 0 without bus or network: the exact request, the secret masked, nothing left behind."""
+    words = ("send", "--dry-run", "feishu:oc_1", "all\x1b[2J **green** 中文", "--id", "m1")
+    done = own_desk.wakebus(*words, env=FEISHU)
+    assert done.status == 0 and not done.err, done
+    assert done.out.startswith("dry run: nothing is sent. feishu:oc_1, 1 part\n")
+    assert (
+        "POST https://open.feishu.cn/open-apis/im/v1/messages?receive_id_type=chat_id" in done.out
+    )
+    assert "Authorization: ***" in done.out and '"app_secret":"***"' in done.out
+    assert "all **green** 中文" in done.out and '"uuid":"m1"' in done.out
+    assert "hush" not in done.out and "\x1b" not in done.out
+    assert list(own_desk.root.iterdir()) == []
+
+
+def test_a_dry_run_in_parts(own_desk: Desk) -> None:
+    """With --json: how the text is split, each part with its size, key and requests."""
+    text = "".join(f"line {number}\n" for number in range(4000)).strip()
+    done = own_desk.wakebus(
+        *("send", "--dry-run", "feishu:oc_1", "-", "--id", "m1", "--json"),
+        stdin=text.encode(),
+        env=FEISHU,
+    )
+    shown = done.json
+    assert (done.status, shown["dry_run"], shown["chat"]) == (0, True, "feishu:oc_1")
+    assert len(shown["parts"]) > 1 and "".join(p["text"] for p in shown["parts"]) == text
+    assert all(part["size"] <= shown["limit"] for part in shown["parts"])
+    assert '"uuid":"m1.2"' in shown["parts"][1]["requests"][0]["body"]
+
+
+def test_a_dry_run_of_what_cannot_be_sent(own_desk: Desk) -> None:
+    """Exit 1 with the reason, as the courier would say it."""
+    done = own_desk.wakebus("send", "--dry-run", "feishu:oc_1", "x")
+    assert done.status == 1 and "FEISHU_APP_ID" in done.err
+    done = own_desk.wakebus("send", "--dry-run", "consle:demo", "x", "--json")
+    assert done.status == 1 and "did you mean console?" in done.json["error"]["text"]

@@ -1,0 +1,143 @@
+"""
+What platforms answer, read the same way by every adapter that speaks JSON over HTTPS.
+
+Rule 1: pure. Rule 2: the platform's own code decides before the status: Feishu and DingTalk write
+errors into 200, and throttle with 400, 403 and 429. Rule 3: what is not the platform's own answer
+is never a success: a 4xx or a redirect of a proxy took nothing in, a 2xx or 5xx may have.
+Rule 4: a reason shows what the platform says without what looks like a credential.
+"""
+
+import re
+from collections.abc import Hashable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final, TypeVar
+
+from wakebus.adapters.base import Response, Token, json_object
+from wakebus.adapters.codes import DINGTALK, DINGTALK_WEBHOOK, FEISHU, Meaning, error
+from wakebus.adapters.errors import (
+    DeliveryError,
+    Rejected,
+    Throttled,
+    Unavailable,
+    Uncertain,
+)
+from wakebus.adapters.markup import line
+
+# Tokens, signatures and keys are long runs without a space and seldom without a digit.
+_OPAQUE: Final = re.compile(r"(?=[A-Za-z_\-+/=%]*\d)[\w\-+/=%]{20,}|[\w\-+/=%]{40,}", re.ASCII)
+_NO_SESSION: Final = 300001  # of a custom robot the same code says that its token is unknown
+_PUNISHED_S: Final = 300.0  # an address with 10,000 calls in 20 s is shut out for 5 minutes
+_HEADER: Final = re.compile(r"[!-~]{1,4096}\Z")
+_SECONDS: Final = re.compile(r"\d{1,9}(\.\d{1,9})?", re.ASCII)
+_LOST: Final = frozenset({404, 405, 410})  # a wrong base URL: no later try will find it
+_LONGEST_S: Final = 366 * 86_400.0
+
+Code = TypeVar("Code", bound=Hashable)
+
+
+def answer(response: Response) -> dict[str, Any]:
+    """Return the JSON object in the answer, or raise what a stranger's answer means."""
+    try:
+        return json_object(response)
+    except Uncertain as exc:
+        raise stranger(response.status, exc.text) from exc
+
+
+def of_feishu(response: Response) -> dict[str, Any]:
+    """Return an answer with code 0 (an old custom bot's StatusCode), or raise what it means."""
+    found = answer(response)
+    code, message = found.get("code", found.get("StatusCode")), found.get("msg")
+    if type(code) is not int or (code == 0 and not _fine(response)):
+        raise stranger(response.status)
+    if code == 0:
+        return found
+    wait = seconds(response, "x-ogw-ratelimit-reset", "retry-after")
+    raise refusal(FEISHU, code, message, response, wait)
+
+
+def of_dingtalk(response: Response) -> dict[str, Any]:
+    """Return an answer without an error code of the OpenAPI or a webhook, or raise what it says."""
+    found = answer(response)
+    code, number, wait = found.get("code"), found.get("errcode"), seconds(response, "retry-after")
+    if found.get("punish"):
+        raise Throttled("too many calls from this machine's address", retry_after=_PUNISHED_S)
+    if isinstance(code, str) and code:
+        raise refusal(DINGTALK, code, found.get("message"), response, wait)
+    if number == _NO_SESSION and "token" in str(found.get("errmsg")).lower():
+        raise Rejected(reason(number, found.get("errmsg"), "check DINGTALK_WEBHOOK_URL"))
+    if type(number) is int and number != 0:
+        raise refusal(DINGTALK_WEBHOOK, number, found.get("errmsg"), response, wait)
+    if not _fine(response) or ("errcode" in found and type(number) is not int):
+        raise stranger(response.status)
+    if found.get("flowControlledStaffIdList"):
+        raise Throttled("flowControlledStaffIdList: too many messages to this user")
+    for name in ("invalidStaffIdList", "filteredStaffIdList"):
+        if found.get(name):
+            raise Rejected(f"{name}: DingTalk does not deliver to this user")
+    return found
+
+
+def _fine(response: Response) -> bool:
+    return 200 <= response.status < 300
+
+
+def stranger(status: int, text: str = "") -> DeliveryError:
+    """Return the error that an answer is which the platform itself did not write."""
+    text = text or f"status {status}, and nothing of the platform in the answer"
+    if status == 429:
+        return Throttled(text)
+    if status in _LOST:
+        return Rejected(f"{text}; is the base URL right?")
+    # 408 is a server that got tired of reading: it may have read enough.
+    if 300 <= status < 500 and status != 408:
+        return Unavailable(text)
+    return Uncertain(text)
+
+
+def refusal(
+    table: Mapping[Code, Meaning],
+    code: Code,
+    message: object,
+    response: Response,
+    wait_s: float | None = None,
+) -> DeliveryError:
+    """Return the error that a code of the platform is; `wait_s`: what the answer asks for."""
+    meaning = table.get(code, _by_status(response.status))
+    return error(meaning, reason(code, message, meaning.advice), wait_s)
+
+
+def _by_status(status: int) -> Meaning:
+    if status == 429:
+        return Meaning("throttled")
+    return Meaning("uncertain" if status >= 500 else "rejected")
+
+
+def seconds(response: Response, *names: str) -> float | None:
+    """Return the wait in the first of these headers that holds seconds, None without one."""
+    headers = {name.lower(): value.strip() for name, value in response.headers.items()}
+    found = (headers.get(name.lower(), "") for name in names)
+    return next((float(value) for value in found if _SECONDS.fullmatch(value)), None)
+
+
+def reason(code: object, message: object, advice: str = "") -> str:
+    """Return one line: the code, what the platform says, and what to do about it."""
+    said = _OPAQUE.sub("***", line(str(message), 200)) if message else "no reason given"
+    return f"{line(str(code), 80)}: {said}{'; ' if advice else ''}{advice}"
+
+
+def token(value: object, expires_s: object) -> Token:
+    """Return the token of an answer, or raise Unavailable: it goes into a header as it is."""
+    if not isinstance(value, str) or not _HEADER.match(value):
+        raise Unavailable("the platform gave no usable access token")
+    if not isinstance(expires_s, int | float) or not 0 < expires_s <= _LONGEST_S:
+        return Token(value)
+    return Token(value, float(expires_s))
+
+
+@contextmanager
+def of_a_token() -> Iterator[None]:
+    """Turn a doubt about a token into Unavailable: of the text nothing went out yet."""
+    try:
+        yield
+    except Uncertain as exc:
+        raise Unavailable(f"no access token: {exc.text}") from exc

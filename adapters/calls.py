@@ -1,0 +1,136 @@
+"""
+Calls into an adapter, which is somebody else's code: what it returns, or a DeliveryError.
+
+Rule 1: whatever it raises, the courier lives. These calls perform nothing, so a bug in one is
+`rejected`. Rule 2: a bug is shown by its type and place, never its text: that may hold a
+credential. Rule 3: what every call and every error means is asked here, so that the shell speaks
+of ways and tokens only.
+"""
+
+import traceback
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+from wakebus.adapters import base
+from wakebus.adapters.base import (
+    Adapter,
+    HasToken,
+    HasWays,
+    KeysByWay,
+    Measures,
+    Outgoing,
+    Request,
+    Target,
+    Token,
+    Transport,
+    Word,
+)
+from wakebus.adapters.errors import (
+    BrokenAdapter,
+    DeliveryError,
+    NotSent,
+    Rejected,
+    Throttled,
+    Unavailable,
+)
+
+T = TypeVar("T")
+
+
+def guarded(platform: str, step: Callable[[], T]) -> T:
+    """Return what a step of the adapter returns before anything is performed."""
+    try:
+        return step()
+    except DeliveryError:
+        raise
+    except Exception as exc:
+        raise BrokenAdapter(bug(platform, exc)) from exc
+
+
+def kept(step: Callable[[], T]) -> T:
+    """Return what the record of parts returns, or raise Unavailable: without it nothing begins."""
+    try:
+        return step()
+    except DeliveryError:
+        raise
+    except Exception as exc:
+        raise Unavailable(f"the record of its parts cannot be kept: {place(exc)}") from exc
+
+
+def measure_of(adapter: Adapter) -> Callable[[str], int]:
+    """Return what counts a text as this platform does."""
+    if isinstance(adapter, Measures):
+        return adapter.measure
+    unit = adapter.capabilities.unit
+    return lambda text: base.length(text, unit)
+
+
+def ways_of(adapter: Adapter, target: Target, message: Outgoing) -> list[str]:
+    """Return the ways to this chat, best first; [""] for an adapter that knows one only."""
+    if not isinstance(adapter, HasWays):
+        return [""]
+    ways = guarded(target.platform, lambda: [*map(str, adapter.ways(target, message))])
+    if not ways:
+        raise Rejected("no way to this chat is set up")
+    return ways
+
+
+def key_time(adapter: Adapter, target: Target, way: str) -> float:
+    """Return for how many seconds a key makes a resend by this way safe; 0 if that is unknown."""
+    if not isinstance(adapter, KeysByWay):
+        return adapter.capabilities.idempotent_s
+    try:
+        return float(adapter.key_time(target, way))
+    except Exception:
+        return 0.0
+
+
+def token_request(adapter: Adapter, target: Target, way: str) -> Request | None:
+    """Return the request for the token that this way needs, None if it needs none."""
+    if not isinstance(adapter, HasToken):
+        return None
+    return guarded(target.platform, lambda: adapter.token_request(way))
+
+
+def checked(token: Token) -> Token:
+    """Return the token, or raise Unavailable: the adapter gave none."""
+    if isinstance(token, Token) and isinstance(token.value, str) and token.value:
+        return token
+    raise Unavailable("the platform gave no access token")
+
+
+def built(adapter: Adapter, target: Target, outgoing: Outgoing) -> Request:
+    """Return the request that sends this, or raise Rejected."""
+    return guarded(target.platform, lambda: adapter.build_request(target, outgoing))
+
+
+def performer(performers: Mapping[str, Transport], request: Request) -> Transport:
+    """Return what performs this request, or raise Rejected."""
+    if request.scheme not in performers:
+        raise Rejected(f"nothing here speaks {request.scheme!r}")
+    return performers[request.scheme]
+
+
+def word_of(error: DeliveryError) -> Word:
+    """Return the channel result's word that a delivery error is."""
+    if isinstance(error, Rejected):
+        return "rejected"
+    return "not_sent" if isinstance(error, NotSent) else "uncertain"
+
+
+def wait_of(error: DeliveryError) -> float | None:
+    """Return the platform's wait as it stands in the error, whatever it may be."""
+    return error.retry_after if isinstance(error, Throttled) else error.data.get("retry_after")
+
+
+def bug(platform: str, error: Exception) -> str:
+    """Return one line that names an adapter's bug, without its text."""
+    return f"the adapter {platform!r} failed: {place(error)}"
+
+
+def place(error: Exception) -> str:
+    """Return type and place of an error, without its text."""
+    frames = traceback.extract_tb(error.__traceback__)
+    file = frames[-1].filename.rpartition("/")[2] if frames else ""
+    where = f" at {file}:{frames[-1].lineno}" if frames else ""
+    return f"{type(error).__name__}{where}"

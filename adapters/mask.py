@@ -1,0 +1,107 @@
+"""
+A request as it may be shown: to the person who asks what would be sent, and in an error.
+
+Rule 1: pure. Rule 2: hidden by name: what settings, headers, query parameters and JSON fields call
+a secret. Rule 3: hidden by place: what follows a hook in a path, a bot's token, a query value that
+is no plain word. Rule 4: hidden by value: whatever a setting holds, wherever it stands, as it is
+or escaped. Rule 5: all the rest is shown as it is, the text above all.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+from urllib.parse import parse_qsl, quote, urlsplit
+
+from wakebus.adapters.base import Request
+
+STARS: Final = "***"
+SHORTEST: Final = 6  # a shorter value would be found in words; by name and place it is hidden
+
+_SETTING: Final = re.compile(r"(_SECRET|_TOKEN|_KEY|_PASSWORD)\Z|WEBHOOK")
+_SECRET: Final = re.compile(
+    r"authorization|cookie|token|secret|passw|credential|api.?key|sign", re.IGNORECASE
+)
+_WORD: Final = re.compile(r"[a-z_]{1,24}\Z|\d{1,13}\Z")
+_OPAQUE: Final = re.compile(r"[\w~.+-]{16,}\Z")
+_HOOK: Final = re.compile(r"(/(?:hook|hooks|webhook|webhooks|services)/)[^?#]+", re.IGNORECASE)
+_BOT: Final = re.compile(r"/bot[0-9]+:[^/?#]+")
+_FIELD: Final = re.compile(r'("([A-Za-z_-]{1,40})"\s*:\s*)"(?:[^"\\]|\\.)*"')
+
+
+def masked(request: Request, secrets: Iterable[str] = ()) -> dict[str, Any]:
+    """
+    Return `{"method", "url", "headers", "body"}`, all text, every secret as `***`.
+
+    `secrets`: values that are hidden wherever they stand; see `secrets_of`.
+    """
+    known = set(secrets)
+    return {
+        "method": request.method,
+        "url": hidden(_url(request.url), known),
+        "headers": {
+            name: STARS if _SECRET.search(name) else hidden(value, known)
+            for name, value in request.headers.items()
+        },
+        "body": hidden(_body(request.body), known),
+    }
+
+
+def secrets_of(env: Mapping[str, str]) -> set[str]:
+    """Return the values of settings that are secret by their name; of a URL only what is secret."""
+    found: set[str] = set()
+    for name, value in env.items():
+        if _SETTING.search(name):
+            found |= _of_url(value) if "://" in value else {value.strip()}
+    return {value for value in found if len(value) >= SHORTEST}
+
+
+def hidden(text: str, secrets: Iterable[str]) -> str:
+    """Return `text` with `***` for each secret, also where it is escaped for a URL or JSON."""
+    forms = {form for secret in secrets for form in _forms(secret) if len(form) >= SHORTEST}
+    for form in sorted(forms, key=len, reverse=True):  # one may be a part of another
+        text = text.replace(form, STARS)
+    return text
+
+
+def _forms(secret: str) -> tuple[str, ...]:
+    return secret, quote(secret, safe=""), quote(secret), json.dumps(secret)[1:-1]
+
+
+def _of_url(url: str) -> set[str]:
+    try:
+        parts = urlsplit(url)
+        values = {value for name, value in parse_qsl(parts.query) if not _plain(name, value)}
+        return values | {parts.password or "", *filter(_OPAQUE.match, parts.path.split("/"))}
+    except ValueError:
+        return {url}
+
+
+def _plain(name: str, value: str) -> bool:
+    # `key` is WeCom's credential in a URL; in headers and bodies it is the one against doubles.
+    return name != "key" and not _SECRET.search(name) and bool(_WORD.match(value))
+
+
+def _url(url: str) -> str:
+    head, mark, query = url.partition("?")
+    head = _BOT.sub(f"/bot{STARS}", _HOOK.sub(rf"\1{STARS}", head))
+    head = re.sub(r"//[^/@]*@", f"//{STARS}@", head)
+    return head + mark + "&".join(_parameter(one) for one in query.split("&"))
+
+
+def _parameter(one: str) -> str:
+    name, mark, value = one.partition("=")
+    if not mark:
+        return one if _WORD.match(one) or not one else STARS
+    return one if _plain(name, value) else f"{name}={STARS}"
+
+
+def _body(body: bytes) -> str:
+    text = body.decode(errors="replace")
+    if not text.lstrip().startswith("{"):
+        return text
+    return _FIELD.sub(lambda found: _field(found), text)
+
+
+def _field(found: re.Match[str]) -> str:
+    return f'{found[1]}"{STARS}"' if _SECRET.search(found[2]) else found[0]

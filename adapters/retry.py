@@ -1,0 +1,83 @@
+"""
+How long one delivery waits for a platform before the courier puts its whole lane off.
+
+Rule 1: only what was certainly not accepted is tried again here, and what was not, once, while
+its key makes that safe. Rule 2: at most three tries of a part, and ten seconds of waiting in one
+delivery, however many parts it has: a lane that waits in a handler's thread holds that thread, one
+that waits in the broker holds nothing. Rule 3: the platform's hint counts; else 0.5 to 1 s, then
+1 to 2 s. A hint beyond what is left of the ten seconds is the courier's. Rule 4: a wait that the
+host ends raises Stopped.
+"""
+
+import random
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+from tenacity import RetryCallState, Retrying, retry_if_exception
+
+from wakebus.adapters.errors import NotSent, Throttled, TokenRefused, Uncertain, WayClosed
+
+T = TypeVar("T")
+
+TRIES: Final = 3
+LONGEST_S: Final = 10.0
+FIRST_WAIT_S: Final = 1.0  # the longest first wait; twice that before the third try
+
+
+class Stopped(NotSent):
+    """The host stops: the wait was cut short and nothing more is tried."""
+
+
+class Patience:
+    """The tries and waits of one delivery. Not thread-safe: a delivery runs in one thread."""
+
+    def __init__(
+        self, sleep: Callable[[float], bool], jitter: Callable[[], float] = random.random
+    ) -> None:
+        self._sleep = sleep
+        self._jitter = jitter
+        self._left = LONGEST_S
+        self._wait = 0.0
+
+    def call(self, step: Callable[[], T], safe: Callable[[], bool]) -> T:
+        """
+        Return what `step` returns; try it again after NotSent, and once after Uncertain if `safe`.
+
+        Raises its last error; Stopped when the host stops.
+        """
+        doubts = 0
+
+        def again(error: BaseException) -> bool:
+            nonlocal doubts
+            if isinstance(error, Uncertain):
+                doubts += 1
+                return doubts == 1 and safe()
+            return isinstance(error, NotSent) and not isinstance(error, _NEVER)
+
+        return Retrying(
+            retry=retry_if_exception(again),
+            stop=self._is_over,
+            wait=lambda state: self._wait,
+            sleep=self._pause,
+            reraise=True,
+        )(step)
+
+    # tenacity 8 asks for the wait after `stop`, 9 before it: so `stop` alone decides both.
+    def _is_over(self, state: RetryCallState) -> bool:
+        error = state.outcome.exception() if state.outcome else None
+        self._wait = self._wait_after(error, state.attempt_number)
+        return state.attempt_number >= TRIES or self._wait > self._left
+
+    def _wait_after(self, error: BaseException | None, tries: int) -> float:
+        hint = error.retry_after if isinstance(error, Throttled) else None
+        if isinstance(hint, int | float) and hint >= 0:
+            return float(hint)
+        return FIRST_WAIT_S * 2.0 ** (tries - 1) * (0.5 + self._jitter() / 2)
+
+    def _pause(self, seconds: float) -> None:
+        self._left -= self._wait
+        if self._sleep(self._wait):
+            raise Stopped("the courier stops; the rest is sent when it runs again")
+
+
+_NEVER: Final = (TokenRefused, WayClosed, Stopped)

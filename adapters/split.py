@@ -1,0 +1,185 @@
+"""
+A text in parts, each within what the platform takes in one message.
+
+Rule 1: pure; the same text and limit give the same parts, so that a resend after a restart sends
+the same. Rule 2: nothing is lost and nothing changed: the bodies of the pieces join to the text.
+Rule 3: a part is measured as it goes out, with the code fence that was closed at its end and
+opened again at its beginning. Rule 4: a cut is before a code block, else after a paragraph, a
+line, a sentence or a space, if there is one in the last half; else between two characters that a
+reader sees: never inside an emoji of several code points. Rule 5: a bounded number of parts.
+"""
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+from wakebus.adapters.errors import Rejected
+
+MAX_PARTS: Final = 50  # a chat that gets more is flooded, and platforms throttle long before
+
+# CommonMark's fenced code, its line bounded: a fence must not fill a whole part.
+_FENCE: Final = re.compile(r"^ {0,3}(`{3,20}|~{3,20})([^`\n]{0,60})$(?:\n|\Z)", re.MULTILINE)
+_LONGEST_FENCE: Final = 100  # more than that, so that none seems to end where we stop to look
+_ROOM: Final = 400  # a limit under this has no room for fences: they are text like any other
+# Chinese is written without spaces; at these a reader pauses.
+_PAUSES: Final = ("。", "！", "？", "；", "，", "、", " ", "\t")
+_LONGEST_CLUSTER: Final = 32  # code points; emoji have up to 10, beyond this it is decoration
+_ZWJ: Final = "\u200d"
+
+Fits = Callable[[str], bool]
+
+
+class Piece(NamedTuple):
+    """One part: `body` is the text's own; `head` and `tail` are fence lines of ours."""
+
+    body: str
+    head: str = ""
+    tail: str = ""
+
+    def __str__(self) -> str:
+        """Return the part as it goes out."""
+        return f"{self.head}{self.body}{self.tail}"
+
+
+class Fence(NamedTuple):
+    """A fence line at `start` … `end` of a text; `opened`: the fence that is open behind it."""
+
+    start: int
+    end: int
+    opened: str
+
+
+def split(text: str, measure: Callable[[str], int], limit: int) -> list[str]:
+    """
+    Return `text` in parts that each measure at most `limit`; blank ones are left out.
+
+    Raises Rejected when more than MAX_PARTS would be needed, or no character fits.
+    """
+    return [str(piece) for piece in pieces(text, measure, limit) if piece.body.strip()]
+
+
+def pieces(text: str, measure: Callable[[str], int], limit: int) -> list[Piece]:
+    """Return the pieces of `text`, whose bodies join to it. Raises Rejected as `split`."""
+
+    def fits(part: str) -> bool:
+        return measure(part) <= limit
+
+    found: list[Piece] = []
+    for piece in _cut(text, fits, fenced=fits("x" * _ROOM)):
+        found.append(piece)
+        if len(found) > MAX_PARTS:
+            raise Rejected(
+                f"the text has {len(text)} characters and would take more than {MAX_PARTS}"
+                " messages; send less, or a link to it"
+            )
+    return found
+
+
+def _cut(text: str, fits: Fits, fenced: bool) -> Iterator[Piece]:
+    opened = ""
+    while not fits(_head(opened) + text):
+        piece, opened = _first(text, opened, fits, fenced)
+        yield piece
+        text = text[len(piece.body) :]
+    yield Piece(text, _head(opened))
+
+
+def _first(text: str, opened: str, fits: Fits, fenced: bool) -> tuple[Piece, str]:
+    """Return the first piece of a text that does not fit, and the fence that is open behind it."""
+    head = _head(opened)
+    longest = _longest(text, lambda body: fits(head + body))
+    while longest > 0:
+        fences = _fences(text, opened, longest) if fenced else []
+        at = _place(text, longest, fences)
+        behind = next((fence.opened for fence in reversed(fences) if fence.end <= at), opened)
+        piece = Piece(text[:at], head, _tail(text[:at], behind))
+        if fits(str(piece)):
+            return piece, behind
+        longest = min(longest - 1, at + len(piece.tail))  # room for the fence that closes
+    raise Rejected("the limit of one message leaves no room for a single character")
+
+
+def _longest(text: str, fits: Fits) -> int:
+    """Return how many characters of a text that does not fit do."""
+    low, high = 0, 256
+    while high < len(text) and fits(text[:high]):
+        low, high = high, high * 2
+    high = min(high, len(text))
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(text[:middle]) else (low, middle)
+    return low
+
+
+def _place(text: str, longest: int, fences: Sequence[Fence]) -> int:
+    """Return where to cut, from 1 to `longest`."""
+    half = longest // 2
+    last = next((fence for fence in reversed(fences) if fence.end <= longest), None)
+    if last and last.opened and last.start > half:
+        return last.start
+    at = _pause(text, half, longest) or _between(text, longest)
+    for fence in fences:  # a fence line is whole, and an opening one stays with its code
+        if 0 < fence.start < at and at < fence.end + bool(fence.opened):
+            return fence.start
+    return at
+
+
+def _pause(text: str, half: int, longest: int) -> int:
+    for mark in ("\n\n", "\n"):
+        if (found := text.rfind(mark, half, longest)) >= 0:
+            return found + len(mark)
+    return max(text.rfind(mark, half, longest) for mark in _PAUSES) + 1
+
+
+def _between(text: str, at: int) -> int:
+    """Return the last place up to `at` between two characters that a reader sees."""
+    for place in range(at, max(at - _LONGEST_CLUSTER, 0), -1):
+        if not _joined(text, place):
+            return place
+    return at
+
+
+def _joined(text: str, at: int) -> bool:
+    before, after = text[at - 1], text[at]
+    if _ZWJ in (before, after) or "\U0001f3fb" <= after <= "\U0001f3ff":  # joiner, skin colour
+        return True
+    if _regional(after):  # flags are pairs
+        run = next((i for i in range(at) if not _regional(text[at - 1 - i])), at)
+        return run % 2 == 1
+    return unicodedata.category(after) in ("Mn", "Mc", "Me")
+
+
+def _regional(char: str) -> bool:
+    return "\U0001f1e6" <= char <= "\U0001f1ff"
+
+
+def _fences(text: str, opened: str, upto: int) -> list[Fence]:
+    """Return the fence lines that begin before `upto`; `opened`: the fence open at the start."""
+    found: list[Fence] = []
+    for match in _FENCE.finditer(text, 0, upto + _LONGEST_FENCE):
+        if match.start() >= upto:
+            break
+        if not opened:
+            opened = match[0].rstrip("\n")
+        elif match[1].startswith(_mark(opened)) and not match[2].strip():
+            opened = ""
+        else:
+            continue
+        found.append(Fence(match.start(), match.end(), opened))
+    return found
+
+
+def _mark(opened: str) -> str:
+    match = _FENCE.match(opened)
+    return match[1] if match else ""
+
+
+def _head(opened: str) -> str:
+    return f"{opened}\n" if opened else ""
+
+
+def _tail(body: str, opened: str) -> str:
+    if not opened:
+        return ""
+    return _mark(opened) if body.endswith("\n") else f"\n{_mark(opened)}"

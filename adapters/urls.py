@@ -1,0 +1,85 @@
+"""
+URLs that come from settings and from messages, checked before anything is sent to them.
+
+Rule 1: pure. Rule 2: a credential leaves this machine over TLS only; `http:` is for loopback,
+where tests and local proxies live. Rule 3: an error names the variable, never its value: a
+webhook's URL is a credential. Rule 4: a URL out of a message is used only on the very host that
+the settings name: whoever writes a message must not choose where texts go.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Final
+from urllib.parse import SplitResult, urlsplit
+
+from wakebus.adapters.errors import BadSetting
+
+_LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+# urlsplit drops tabs and newlines; a client that does not would ask another host.
+_VISIBLE: Final = re.compile(r"[!-~]+\Z")
+
+
+def setting(env: Mapping[str, str], name: str) -> str:
+    """Return a setting without the spaces around it, "" where it is not set."""
+    return env.get(name, "").strip()
+
+
+def pair(env: Mapping[str, str], one: str, other: str) -> tuple[str, str] | None:
+    """Return two settings that belong together, None without both; one alone is BadSetting."""
+    values = setting(env, one), setting(env, other)
+    if all(values):
+        return values
+    if any(values):
+        missing, there = (one, other) if values[1] else (other, one)
+        raise BadSetting(f"{missing} is not set, and {there} is; set both in $HERMES_HOME/.env")
+    return None
+
+
+def base(env: Mapping[str, str], name: str, default: str) -> str:
+    """Return a base URL without its last slash: the setting, else `default`."""
+    url = webhook(env, name) or default
+    if "?" in url or "#" in url:
+        raise BadSetting(f"{name}: a base URL has no query and no fragment, as {default}")
+    return url.rstrip("/")
+
+
+def webhook(env: Mapping[str, str], name: str) -> str:
+    """Return the URL in a setting, "" where it is not set; raise BadSetting for no safe URL."""
+    url = setting(env, name)
+    parts = _split(url)
+    if url and (parts is None or not _safe(parts)):
+        raise BadSetting(
+            f"{name}: not a URL to send to; write https://HOST/PATH"
+            " (http only for 127.0.0.1; no user:password@)"
+        )
+    return url
+
+
+def on_base(url: str, base_url: str, path: str) -> bool:
+    """Whether `url` is `path` on exactly this scheme, host and port, with no userinfo."""
+    found, wanted = _split(url), _split(base_url)
+    if found is None or wanted is None:
+        return False
+    same = found.scheme == wanted.scheme and found.netloc.lower() == wanted.netloc.lower()
+    return same and found.path == wanted.path.rstrip("/") + path
+
+
+def needed(there: object, names: str) -> None:
+    """Raise BadSetting that names the variables, unless what they give is there."""
+    if not there:
+        raise BadSetting(f"{names}: not set in $HERMES_HOME/.env, and this chat needs it")
+
+
+def _split(url: str) -> SplitResult | None:
+    try:
+        parts = urlsplit(url) if _VISIBLE.match(url) and "\\" not in url else None
+        _ = parts and parts.port  # a port that is no number raises only when it is read
+    except ValueError:
+        return None
+    return parts
+
+
+def _safe(parts: SplitResult) -> bool:
+    if not parts.hostname or "@" in parts.netloc:
+        return False
+    return parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _LOOPBACK)

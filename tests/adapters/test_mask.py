@@ -1,0 +1,99 @@
+"""Requests as they may be shown."""
+
+import json
+from urllib.parse import quote
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wakebus.adapters.base import Request
+from wakebus.adapters.mask import hidden, masked, secrets_of
+
+HUSH = "hush-7f3a"
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("https://h/send?access_token=abc&timestamp=1700000000000&sign=x%3D", None),
+        ("https://h/im/v1/messages?receive_id_type=chat_id", "=chat_id"),
+        ("https://h/open-apis/bot/v2/hook/" + HUSH, "/bot/v2/hook/***"),
+        ("https://h/api/webhooks/123/" + HUSH, "/api/webhooks/***"),
+        ("https://hooks.slack.com/services/T0/B0/" + HUSH, "/services/***"),
+        ("https://h/bot123:" + HUSH + "/sendMessage", "/bot***/sendMessage"),
+        ("https://h/robot/sendBySession?session=" + HUSH, "?session=***"),
+        ("https://h/cgi-bin/send?key=0a1b-2c3d&debug=1", "?key=***&debug=1"),
+        ("https://user:" + HUSH + "@h/x", "//***@h/x"),
+        ("https://h/x?" + HUSH, "?***"),
+        ("console:demo", "console:demo"),
+    ],
+)
+def test_urls(url: str, shown: str | None) -> None:
+    """ADP-5.14: by place and by name, without knowing the secret; plain words stay."""
+    found = masked(Request(url))["url"]
+    assert HUSH not in found
+    assert (shown or "access_token=***&timestamp=1700000000000&sign=***") in found
+
+
+def test_headers() -> None:
+    """ADP-5.14: what a header's name calls a credential; the rest is shown."""
+    names = (
+        "Authorization",
+        "x-acs-dingtalk-access-token",
+        "Cookie",
+        "X-Api-Key",
+        "webhook-signature",
+    )
+    headers = {**dict.fromkeys(names, HUSH), "Content-Type": "text/plain", "key": "k1"}
+    shown = masked(Request("https://h/", b"", headers))["headers"]
+    assert [shown[name] for name in names] == ["***"] * 5
+    assert (shown["Content-Type"], shown["key"]) == ("text/plain", "k1")
+
+
+def test_bodies() -> None:
+    """ADP-5.14: JSON fields by their name; the text is shown as it is, escapes and all."""
+    body = {"app_secret": 'a"b', "sign": "x", "msg_type": "text", "content": '{"text":"my token"}'}
+    raw = json.dumps(body, ensure_ascii=False).encode()
+    shown = json.loads(masked(Request("https://h/", raw))["body"])
+    assert shown == {**body, "app_secret": "***", "sign": "***"}
+    assert masked(Request("https://h/", "text: 中文".encode()))["body"] == "text: 中文"
+    assert masked(Request("https://h/", b"\xff"))["body"] == "\ufffd"
+
+
+@given(st.text(min_size=6, max_size=20), st.text(max_size=20))
+def test_known_values(secret: str, around: str) -> None:
+    """ADP-5.14: a setting's value is hidden wherever it stands, as it is or escaped."""
+    secret = secret.encode(errors="replace").decode()
+    for form in (secret, quote(secret, safe=""), json.dumps(secret)[1:-1]):
+        assert form not in hidden(f"<{form}>", [secret])
+    request = Request(f"https://h/p/{quote(secret, safe='')}", secret.encode(), {"x": secret})
+    shown = masked(request, [secret])
+    assert shown["body"] == "***" and shown["headers"] == {"x": "***"}
+    assert shown["url"] == "https://h/p/***"
+
+
+def test_one_secret_inside_another() -> None:
+    """ADP-5.14: the longer one is hidden first, so that no rest of it is left."""
+    assert hidden("abcdef-123456", ["abcdef", "abcdef-123456"]) == "***"
+
+
+def test_which_settings_are_secret() -> None:
+    """ADP-5.14: by name; of a webhook's URL what is secret in it, not host and path."""
+    env = {
+        "FEISHU_APP_ID": "cli_a-public",
+        "FEISHU_APP_SECRET": HUSH,
+        "SLACK_BOT_TOKEN": "xoxb-12345",
+        "SOME_KEY": "k-123456",
+        "X_PASSWORD": "pw-12345",
+        "SHORT_KEY": "k",
+        "DINGTALK_WEBHOOK_URL": "https://oapi.dingtalk.com/robot/send?access_token=abcdef12&v=1",
+        "FEISHU_WEBHOOK_URL": "https://open.feishu.cn/open-apis/bot/v2/hook/0a1b2c3d-0a1b-0a1b",
+        "DINGTALK_WEBHOOK_BASE": "http://127.0.0.1:8080",
+        "WEBHOOK_BAD": "https://[broken",
+        "PATH": "/usr/bin",
+    }
+    assert secrets_of(env) == {
+        *(HUSH, "xoxb-12345", "k-123456", "pw-12345", "abcdef12", "0a1b2c3d-0a1b-0a1b"),
+        "https://[broken",
+    }

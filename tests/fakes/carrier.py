@@ -1,0 +1,51 @@
+"""The sending shell as the courier uses it, over the real transport, with waits that are noted."""
+
+from collections.abc import Mapping
+
+from wakebus.adapters.base import ChannelResult, Progress, Request, Response
+from wakebus.adapters.errors import DeliveryError
+from wakebus.adapters.http import Https
+from wakebus.adapters.send import Tools, address, deliver, result_of
+
+# Shared: reading the certificates costs more than most tests.
+LONG, SHORT = Https(), Https(read_s=1.0)
+
+
+class Carrier:
+    """Call it with a channel and a text. `waits`: the seconds that were waited for platforms."""
+
+    def __init__(self, env: Mapping[str, str], *, impatient: int = 0) -> None:
+        """Of the requests that carry a text, the first `impatient` wait for an answer 1 s."""
+        self.env = env
+        self.waits: list[float] = []
+        self.time = 1_764_288_000.5
+        self._impatient = impatient
+        performers = {"https": self._perform, "http": self._perform}
+        self.tools = Tools(performers, now=lambda: self.time, sleep=self._sleep)
+
+    def __call__(
+        self,
+        channel: str,
+        text: str = "hi",
+        key: str = "k1",
+        *,
+        webhook: str | None = None,
+        progress: Progress | None = None,
+    ) -> ChannelResult:
+        """Deliver; a channel that cannot be resolved is its result."""
+        try:
+            adapter, target = address(channel, self.env)
+        except DeliveryError as exc:
+            return result_of(exc)
+        return deliver(adapter, target, text, key, self.tools, progress=progress, webhook=webhook)
+
+    def _perform(self, request: Request) -> Response:
+        if self._impatient and b"secret" not in request.body.lower():
+            self._impatient -= 1
+            return SHORT(request)
+        return LONG(request)
+
+    def _sleep(self, seconds: float) -> bool:
+        if seconds:
+            self.waits.append(seconds)
+        return False

@@ -1,0 +1,172 @@
+"""
+A platform in memory: an adapter that shows what it was given, and a wire that answers by a script.
+
+A request is `probe:WAY`, its body JSON of text, key, way and token. The wire answers with the next
+step of its script (the last one again and again): an error is raised, a response given back.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
+
+from wakebus.adapters.base import (
+    Capabilities,
+    ChannelResult,
+    Outgoing,
+    Part,
+    Request,
+    Response,
+    Sent,
+    Target,
+    Token,
+    Word,
+)
+from wakebus.adapters.errors import DeliveryError
+from wakebus.adapters.parts import Memory
+from wakebus.adapters.send import Tools, deliver
+from wakebus.adapters.tokens import Tokens
+
+TARGET = Target("probe", "alice")
+OK = Response(200, b"m")
+
+
+class Probe:
+    """One way, no token; `build` and `parse` may be replaced."""
+
+    capabilities: ClassVar = Capabilities(max_text=20)
+
+    def __init__(self, env: Any = None, **steps: Callable[..., Any]) -> None:
+        self.steps = steps
+
+    def parse_target(self, chat_id: str, thread: str | None) -> Target:
+        return Target("probe", chat_id, thread)
+
+    def build_request(self, target: Target, outgoing: Outgoing) -> Request:
+        if step := self.steps.get("build"):
+            found: Request = step()
+            return found
+        shown = {"text": outgoing.text, "key": outgoing.key, "way": outgoing.way}
+        body = shown | {"token": outgoing.token, "at": outgoing.at}
+        return Request(f"probe:{outgoing.way}", json.dumps(body).encode())
+
+    def parse_response(self, response: Response) -> Sent:
+        if step := self.steps.get("parse"):
+            found: Sent = step()
+            return found
+        return Sent(response.body.decode())
+
+
+class Keyed(Probe):
+    """A platform whose keys are good for 100 s."""
+
+    capabilities: ClassVar = Capabilities(max_text=20, idempotent_s=100)
+
+
+class Ways(Probe):
+    """Three ways; `last` keeps a key for 100 s, the others none."""
+
+    names: Sequence[str] = ("first", "second", "last")
+
+    def ways(self, target: Target, outgoing: Outgoing) -> Sequence[str]:
+        return self.names
+
+    def key_time(self, target: Target, way: str) -> float:
+        return 100.0 if way == "last" else 0.0
+
+
+class Tokened(Keyed):
+    """A platform with an access token: `probe:token` gets one, whose text is the answer's body."""
+
+    def token_request(self, way: str) -> Request | None:
+        return Request("token:ask", b"hush")
+
+    def parse_token(self, response: Response) -> Token:
+        return Token(response.body.decode(), 7200.0)
+
+
+class Wire:
+    """A transport that remembers, and does the next step of its script; without one it takes."""
+
+    def __init__(self, *script: object) -> None:
+        self.script = list(script) or [OK]
+        self.seen: list[Request] = []
+
+    def __call__(self, request: Request) -> Response:
+        self.seen.append(request)
+        step = self.script.pop(0) if len(self.script) > 1 else self.script[0]
+        if isinstance(step, Exception):
+            raise step
+        if callable(step):
+            step = step(request)
+        assert isinstance(step, Response)
+        return step
+
+    def of(self, field: str) -> list[Any]:
+        """Return this field of every request, in order."""
+        return [json.loads(request.body)[field] for request in self.seen]
+
+
+class Host:
+    """What a courier is to a delivery: a clock, waits that pass at once, a record of parts."""
+
+    def __init__(self, *script: object, tokens: Wire | None = None) -> None:
+        self.wire = Wire(*script)
+        self.time = 1_000_000.0
+        self.waits: list[float] = []
+        self.stops_after = 10**9  # waits
+        self.record = Memory()
+        self.performers = {"probe": self.wire, "token": tokens or Wire(Response(200, b"t-1"))}
+        self.tokens = Tokens(lambda: self.time)
+
+    def sleep(self, seconds: float) -> bool:
+        """Let the time pass; say whether the host stops."""
+        self.time += seconds
+        if seconds:
+            self.waits.append(seconds)
+        return len(self.waits) >= self.stops_after
+
+    def tools(self) -> Tools:
+        return Tools(self.performers, self.tokens, lambda: self.time, self.sleep)
+
+    def send(self, adapter: Probe, text: str = "hi", **more: Any) -> ChannelResult:
+        """Deliver once, with what earlier deliveries left."""
+        more = {"progress": self.record, **more}
+        return deliver(adapter, TARGET, text, "k", self.tools(), **more)
+
+    def parts(self) -> Mapping[int, tuple[Word | str, str]]:
+        """Return word and id of every part that the record holds."""
+        return {number: (part.word, part.id) for number, part in self.record.parts().items()}
+
+    def left(self, number: int, first: float) -> None:
+        """Make it so that an earlier delivery left this part begun."""
+        self.record.begin(number, first)
+
+
+class Broken:
+    """A record whose disk is gone: `begin`, `end` or `parts` raises."""
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+
+    def _do(self, what: str) -> None:
+        if what == self.what:
+            raise OSError("disk: hush-7f3a")
+
+    def parts(self) -> Mapping[int, Part]:
+        self._do("parts")
+        return {}
+
+    def begin(self, number: int, now: float) -> None:
+        self._do("begin")
+
+    def end(self, number: int, word: Word, id: str = "") -> None:
+        self._do("end")
+
+
+def raises(error: Exception | type[DeliveryError]) -> Callable[..., Any]:
+    """Return a step that raises."""
+
+    def step(*_: Any) -> Any:
+        raise error
+
+    return step
