@@ -159,3 +159,46 @@ def test_services_can_be_off(broker: Broker, service: Service) -> None:
     """PROTOCOL-1.9: `services = false`."""
     assert broker.word == "ready"
     assert psutil.Process(broker.pid).children() == [] and service.pids == []
+
+
+TALKS = """
+import sys
+def serve(stop):
+    number = 0
+    while not stop.wait(0.001):
+        number += 1
+        print(f"line {number}", file=sys.stderr, flush=True)
+    return 0
+"""
+
+
+def test_the_log_of_a_service_rotates(bus_root: Path, service: Service) -> None:
+    """PROTOCOL-1.8: by the broker's settings, and without losing a line."""
+    (service.folder / "probe_service.py").write_text(TALKS)
+    broker = Broker(bus_root, services=True, log_bytes=1000, log_files=2)
+    broker.start()
+    logs = [broker.folder / f"probe.log{end}" for end in (".2", ".1", "")]
+    try:
+        until(logs[0].exists, 60)
+    finally:
+        broker.stop()
+    lines = "".join(log.read_text() for log in logs).splitlines()
+    numbers = [int(line.split()[1]) for line in lines]
+    assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
+    assert not Path(f"{broker.folder}/probe.log.3").exists()
+    assert {log.stat().st_mode & 0o777 for log in logs} == {0o600}
+
+
+def test_a_planted_name_of_an_old_log(bus_root: Path, service: Service) -> None:
+    """PROTOCOL-1.8: what is in the way is left alone, and said once."""
+    (service.folder / "probe_service.py").write_text(TALKS)
+    (bus_root / "bus" / "probe.log.1").mkdir(parents=True, mode=0o700)
+    broker = Broker(bus_root, services=True, log_bytes=2000)
+    broker.start()
+    log = broker.folder / "probe.log"
+    try:
+        until(lambda: log.exists() and "cannot be rotated" in log.read_text(), 60)
+        until(lambda: log.stat().st_size > 6_000, 60)
+    finally:
+        broker.stop()
+    assert log.read_text().count("cannot be rotated") == 1
