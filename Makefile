@@ -1,16 +1,17 @@
 # make demo   sets up everything and shows the whole of wakebus in half a minute
 # make test   sets up everything and passes the tests
-# The rest is for people who change wakebus: lint, types, unit, wheel, bench, clean.
+# The rest is for people who change wakebus: lint, types, unit, wheel, hermes, bench, clean.
 
 PYTHON ?= python3
 BIN := .venv/bin
+HERMES := .venv-hermes/venv/bin
 
-.PHONY: demo test lint types unit wheel bench clean
+.PHONY: demo test lint types unit wheel hermes hermes-smoke bench clean
 
 demo: .venv/ready
 	$(BIN)/python deploy/demo/demo.py .demo/run
 
-test: lint types unit wheel
+test: lint types unit wheel hermes
 	@echo "all checks passed"
 
 .venv/ready: pyproject.toml
@@ -33,14 +34,30 @@ unit: .venv/ready
 
 # Editable installs hide packaging faults: the wheel is built and used in an environment of its own.
 wheel: .venv/ready
-	rm -rf .wheel
+	rm -rf .wheel build
 	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir .wheel .
 	$(PYTHON) -m venv .wheel/venv
 	.wheel/venv/bin/python -m pip install --quiet --disable-pip-version-check .wheel/*.whl
 	.wheel/venv/bin/python -P tests/wheel_smoke.py
 
+# The agent that wakebus wakes pins its dependencies exactly: one environment has to hold both.
+# (A folder called `venv` is skipped by ruff also where there is no git.)
+hermes: wheel
+	@if $(PYTHON) -c 'import sys; sys.exit(sys.version_info >= (3, 14))'; \
+		then $(MAKE) --no-print-directory .venv-hermes/ready && $(MAKE) --no-print-directory hermes-smoke; \
+		else echo "hermes: skipped, hermes-agent 0.19.0 needs Python 3.11 to 3.13. Try: make hermes PYTHON=python3.13"; fi
+
+.venv-hermes/ready: pyproject.toml
+	$(PYTHON) -m venv --clear .venv-hermes/venv
+	$(HERMES)/python -m pip install --quiet --disable-pip-version-check hermes-agent==0.19.0 .wheel/*.whl
+	@touch $@
+
+hermes-smoke:
+	$(HERMES)/python -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall .wheel/*.whl
+	$(HERMES)/python -P tests/hermes_smoke.py
+
 bench: .venv/ready
 	$(BIN)/python tests/bench/start_notify.py
 
 clean:
-	rm -rf .venv .demo .wheel build *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-hermes .demo .wheel build *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

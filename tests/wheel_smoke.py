@@ -31,7 +31,11 @@ def main() -> None:
         ("plugin", "py.typed"),
     ):
         assert (root / package / document).is_file(), f"{package}/{document} is not in the wheel"
-    assert {e.name for e in entry_points(group="wakebus.adapters")} == {"console"}
+    assert {e.name for e in entry_points(group="wakebus.adapters")} == {
+        "console",
+        "dingtalk",
+        "feishu",
+    }
     with tempfile.TemporaryDirectory(prefix="wb") as folder:
         use(folder)
     version = distribution("wakebus").version

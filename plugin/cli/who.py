@@ -9,10 +9,13 @@ goes on.
 
 import re
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from wakebus.broker.errors import WakebusError
 from wakebus.broker.message import check_name
+
+if TYPE_CHECKING:
+    from wakebus.plugin.rules.model import Rules
 
 FALLBACK = "cli"
 
@@ -65,8 +68,18 @@ def tmux_session(environ: Mapping[str, str]) -> str | None:
     return found.stdout.decode(errors="replace").strip() or None
 
 
-def _by_rules(session: str | None, config: str | None) -> tuple[str | None, str]:
-    """Return the name that the rules give, and a note about rules that could not be read."""
+def place(environ: Mapping[str, str]) -> str | None:
+    """Return what names this process: its turn, its host or its tmux session; not yet a role."""
+    turn = environ.get("WAKEBUS_ENDPOINT") if environ.get("WAKEBUS_TOKEN") else None
+    return turn or environ.get("HERMES_BUS_ENDPOINT") or tmux_session(environ)
+
+
+def rules_of(config: str | None) -> tuple["Rules | None", str]:
+    """
+    Return the rules, if there is a file, and a note about a default file that cannot be used.
+
+    Raises RulesError for `config`.
+    """
     from pathlib import Path
 
     from wakebus.broker.paths import hermes_home
@@ -77,11 +90,18 @@ def _by_rules(session: str | None, config: str | None) -> tuple[str | None, str]
     from wakebus.plugin.rules.load import load
 
     try:
-        rules = load(path)
+        return load(path), ""
     except WakebusError as exc:
         if config is not None:
             raise
         return None, f"role_map and default_sender are not used: {exc.text}"
+
+
+def _by_rules(session: str | None, config: str | None) -> tuple[str | None, str]:
+    """Return the name that the rules give, and a note about rules that could not be read."""
+    rules, note = rules_of(config)
+    if rules is None:
+        return None, note
     if session and (role := rules.role_map.get(session)):
         return fitting(role.name), ""
     return None if session else rules.default_sender, ""
