@@ -1,0 +1,48 @@
+"""
+`wakebus publish TOPIC [JSON|-]`: one event, confirmed by the broker, so that it is not lost on the
+way there. Who subscribes and keeps up gets it; nobody else, and not later.
+"""
+
+import argparse
+from typing import Final
+
+from wakebus.plugin.cli import notify
+from wakebus.plugin.cli.output import OK, tell, tell_json
+
+EXAMPLES: Final = """\
+examples:
+  wakebus publish ci.build.done '{"branch": "main", "ok": true}'
+  make report.json && wakebus publish ci.report - < report.json
+
+An event is for whoever listens now (wakebus tail, rules with match_topic). What must not be lost
+is a message: notify-hermes.
+
+exit status: 0 published; 1 bus not running, refused or not now; 2 usage; 5 unknown"""
+
+
+def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add `wakebus publish`."""
+    parser = commands.add_parser(
+        "publish",
+        help="publish an event on a topic",
+        description="Publish an event; return once the broker has handed it on.",
+        epilog=EXAMPLES,
+    )
+    parser.add_argument("topic", metavar="TOPIC", help="dotted name, e.g. ci.build.done")
+    parser.add_argument(
+        "fields", nargs="?", metavar="JSON", help="the event's fields, an object; - reads stdin"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object, errors too")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Publish and print."""
+    fields = {} if args.fields is None else notify.json_object(args.fields, "the event")
+    with notify.connect(None) as client:
+        client.publish(args.topic, fields, confirm=True)
+    if args.json:
+        tell_json({"topic": args.topic})
+    else:
+        tell(f"published {args.topic}")
+    return OK
