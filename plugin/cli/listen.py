@@ -27,6 +27,7 @@ from wakebus.plugin.cli import who
 from wakebus.plugin.cli.output import FAILED, OK, tell
 from wakebus.plugin.receive.context import Context, context_file
 from wakebus.plugin.receive.dispatch import Dispatch
+from wakebus.plugin.receive.events import Events
 from wakebus.plugin.receive.reply import Answers
 from wakebus.plugin.receive.screen import Screen
 from wakebus.plugin.receive.spool import sweep
@@ -100,7 +101,7 @@ def run(args: argparse.Namespace) -> int:
         client.register(endpoint, dispatch.handle, takeover=args.takeover, on_lost=on_lost)
         what = f"agent: {args.agent}" if args.agent else "printing"
         _note(f"listening as {endpoint} ({what}; rules: {found.source}); Ctrl-C ends")
-        _keep(client, rules, stop, asked)
+        _keep(client, rules, Events(client, endpoint, rules, _note), stop, asked)
         _ignore_signals()  # it ends soon, whoever goes on pressing Ctrl-C
         stop.set()
         dispatch.stop()
@@ -177,8 +178,10 @@ def _gone() -> bool:
     return lock_holder(bus_dir()) is None and not stop_mark(bus_dir()).exists()
 
 
-def _keep(client: Client, rules: RulesFile, stop: threading.Event, asked: list[int]) -> None:
-    """Until `stop` or `asked`: start a broker that is missing, tell of rules that have changed."""
+def _keep(
+    client: Client, rules: RulesFile, events: Events, stop: threading.Event, asked: list[int]
+) -> None:
+    """Until `stop` or `asked`: start a broker that is missing, follow rules that have changed."""
     pause, next_try, found = FIRST_PAUSE_S, 0.0, rules.current()
     while not (asked or stop.wait(LOOK_S) or asked):
         if (new := rules.current()) is not found:
@@ -188,6 +191,7 @@ def _keep(client: Client, rules: RulesFile, stop: threading.Event, asked: list[i
         now = time.monotonic()
         if client.connected(0):
             pause, next_try = FIRST_PAUSE_S, now + FIRST_PAUSE_S
+            _follow(events)
         elif now >= next_try and _gone():
             try:
                 start_broker()
@@ -195,6 +199,13 @@ def _keep(client: Client, rules: RulesFile, stop: threading.Event, asked: list[i
                 _note(f"{exc}\nTrying again in {pause:g} s.")
             next_try = now + pause
             pause = min(pause * 2, LONGEST_PAUSE_S)
+
+
+def _follow(events: Events) -> None:
+    try:
+        events.follow()
+    except WakebusError as exc:  # the broker went away just now: again at the next look
+        _note(f"events are not received yet: {exc.text}")
 
 
 def _warn(rules: Rules) -> None:

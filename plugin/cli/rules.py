@@ -16,7 +16,9 @@ from typing import Any, Final
 from wakebus.broker import message as messages
 from wakebus.broker.errors import WakebusError
 from wakebus.broker.message import Message
+from wakebus.broker.topics import check_topic
 from wakebus.plugin.cli.output import colored, safe, tell
+from wakebus.plugin.receive import events
 from wakebus.plugin.rules import load, match
 from wakebus.plugin.rules.errors import RulesError
 from wakebus.plugin.rules.match import Plan
@@ -43,6 +45,7 @@ def add_parser(commands: "argparse._SubParsersAction[Any]") -> None:
     test = _part(parts, "test", "show what a message would do; does nothing", run_test)
     test.add_argument("text", nargs="?", default="", help="the message's text")
     test.add_argument("--type", metavar="T", help="its type (default: untyped)")
+    test.add_argument("--topic", metavar="T", help="as an event on this topic, not a message")
     test.add_argument("--from", dest="sender", default="cli", metavar="F", help="its sender")
     test.add_argument("--channel", metavar="C", help="platform[:chat_id]")
     test.add_argument("--session", metavar="S", help="the session it is for")
@@ -101,7 +104,8 @@ def run_test(args: argparse.Namespace) -> int:
         return _fail(*map(str, exc.problems))
     except WakebusError as exc:
         return _fail(exc.text)
-    plan = match.plan(rules, message, args.host, sender_known=True)
+    known = args.topic is None
+    plan = match.plan(rules, message, args.host, sender_known=known, topic=args.topic or "")
     if args.json:
         tell(json.dumps(_report(rules, plan, message, color=False), indent=2))
     else:
@@ -123,7 +127,9 @@ def _rules(path: Path | None) -> Rules:
 
 
 def _message(args: argparse.Namespace) -> Message:
-    body = {"text": args.text, "type": args.type, "channel": args.channel}
+    topic = args.topic and check_topic(args.topic, "--topic")
+    type_ = events.type_of(topic, args.type) if topic else args.type
+    body = {"text": args.text, "type": type_, "channel": args.channel}
     now = time.time()
     fields = {
         "id": messages.new_id(now),

@@ -15,9 +15,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from wakebus.broker import Delivery, Later
-from wakebus.broker.errors import Fenced, NotNow, NotRegistered, NotRunning, WakebusError
+from wakebus.broker.errors import Fenced, NotNow, NotRegistered, NotRunning
 from wakebus.plugin import process
-from wakebus.plugin.receive import agent
+from wakebus.plugin.receive import agent, events
 from wakebus.plugin.receive.command import Commands
 from wakebus.plugin.receive.context import MAX_FAILED, Context, Waiting
 from wakebus.plugin.receive.label import Item
@@ -25,7 +25,7 @@ from wakebus.plugin.receive.outcome import fit
 from wakebus.plugin.receive.prompt import prompt
 from wakebus.plugin.receive.reply import Answers, whereto
 from wakebus.plugin.receive.screen import Screen
-from wakebus.plugin.receive.turns import FLOOD_S, FLOOD_TURNS, STOPPING, Job, Turns
+from wakebus.plugin.receive.turns import FLOOD_S, FLOOD_TURNS, STOPPING, Job, Turns, begin, tell
 from wakebus.plugin.rules.clean import clean_line
 from wakebus.plugin.rules.load import RulesFile
 from wakebus.plugin.rules.match import Plan, plan
@@ -88,10 +88,13 @@ class Dispatch:
     def _handle(self, delivery: Delivery) -> Outcome | Later:
         rules = self._rules.current()
         host: Host = "agent" if self._command else "terminal"
-        known, asks = delivery.sender_known, delivery.asks
-        chosen = plan(rules, delivery.message, host, sender_known=known, asks=asks)
+        topic = events.unpack(delivery, self._endpoint)
+        known, asks = delivery.sender_known and not topic, delivery.asks
+        chosen = plan(rules, delivery.message, host, sender_known=known, asks=asks, topic=topic)
         self.unmatched += chosen.rule is None
         outcome: Outcome = {"rule": chosen.rule_label, "at": time.time(), "actions": []}
+        if topic and chosen.rule is None:
+            return {**outcome, "skipped": "no rule is for this topic any more"}
         again = chosen.rule.on_redelivery if chosen.rule and delivery.started_before else "turn"
         if again == "skip":
             skipped = "work on it had started before; the rule says on_redelivery: skip"
@@ -205,7 +208,7 @@ class Dispatch:
     def _turn(self, session: str, jobs: Sequence[Job], cancel: process.Cancel) -> bool:
         """Run one turn on `jobs`; return whether it was cut off. Raises NotRunning at a stop."""
         token = agent.new_token()
-        ours = _begin(jobs, token)
+        ours = begin(jobs, token)
         if not ours:
             return False
         waiting, trouble = self._waiting(session)
@@ -230,7 +233,7 @@ class Dispatch:
         if trouble:
             told["context_error"] = trouble
         self._say(last, turn, told)
-        _tell(ours, turn, told, waiting)
+        tell(ours, turn.outcome, told, [item.message.id for item in waiting.items])
         return turn.cut_off
 
     def _waiting(self, session: str) -> tuple[Waiting, str]:
@@ -272,29 +275,3 @@ def _whole(outcome: Outcome) -> Outcome:
     if "turn" not in outcome and any(done.get("cancelled") for done in outcome["actions"]):
         raise NotRunning(STOPPING)
     return outcome
-
-
-def _begin(jobs: Sequence[Job], token: str) -> list[Job]:
-    """Say that work on each job begins; return those that are still ours."""
-    shown: str | None = token
-    for job in reversed(jobs):
-        try:
-            # A token is good for one message: for the newest that is still ours.
-            job.delivery.started(shown)
-            shown = None
-        except WakebusError as exc:
-            job.error = exc
-    return [job for job in jobs if job.error is None]
-
-
-def _tell(jobs: Sequence[Job], turn: agent.Turn, told: Outcome, waiting: Waiting) -> None:
-    """Fill each job's outcome; the answer was the newest's."""
-    last = jobs[-1]
-    for job in jobs:
-        job.outcome |= {"turn": turn.outcome, "answered": False}
-        if waiting.items:
-            job.outcome["context"] = [item.message.id for item in waiting.items]
-        if job is not last:
-            job.outcome["together_with"] = last.delivery.message.id
-    answered = told.get("answer", {}).get("result") == "queued"
-    last.outcome |= {**told, "answered": answered}

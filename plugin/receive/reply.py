@@ -31,6 +31,7 @@ from wakebus.broker.errors import (
 from wakebus.plugin.rules.model import Reply
 
 COURIER: Final = "courier"
+WEBHOOK: Final = "session_webhook"  # a platform's own short-lived way back (ADAPTERS.md 6)
 PAUSE_S: Final = 0.5
 FULL_S: Final = 60.0  # how long a full mailbox may hold up a turn's place
 MAX_TEXT: Final = wire.MAX_BODY - (8 << 10)  # bytes as JSON; beside it: type, channel
@@ -76,10 +77,8 @@ class Answers:
         except WakebusError as exc:
             return _not_sent(exc.text)
         key = f"print-{delivery.message.id}"
-        return {
-            "to": COURIER,
-            **self._send(delivery, COURIER, _say(channel, fitting(text)), key=key),
-        }
+        body = _say(delivery, channel, fitting(text))
+        return {"to": COURIER, **self._send(delivery, COURIER, body, key=key)}
 
     def _to_sender(self, delivery: Delivery, text: str) -> Told:
         message = delivery.message
@@ -91,7 +90,7 @@ class Answers:
 
     def _to_chat(self, delivery: Delivery, channel: str, text: str) -> Told:
         key = _key("say", delivery.message.id, text)
-        body = _say(channel, fitting(text))
+        body = _say(delivery, channel, fitting(text))
         return {"to": COURIER, **self._send(delivery, COURIER, body, queue=True, key=key)}
 
     def _send(self, delivery: Delivery, to: str, body: dict[str, Any], **fields: Any) -> Told:
@@ -143,8 +142,11 @@ def _channel(delivery: Delivery, reply: Reply) -> str:
     return channel if reply in ("channel", "both") else ""
 
 
-def _say(channel: str, text: str) -> dict[str, Any]:
-    return {"type": "say", "text": text, "channel": channel}
+def _say(delivery: Delivery, channel: str, text: str) -> dict[str, Any]:
+    body: dict[str, Any] = {"type": "say", "text": text, "channel": channel}
+    if WEBHOOK in delivery.message.body and channel == delivery.message.channel:
+        body[WEBHOOK] = delivery.message.body[WEBHOOK]
+    return body
 
 
 def _key(what: str, id: str, text: str) -> str:

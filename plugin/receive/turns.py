@@ -257,3 +257,31 @@ class Turns:
             session.running, session.interrupted_by = None, ""
             self._busy -= 1
             self._lock.notify_all()
+
+
+def begin(jobs: Sequence[Job], token: str) -> list[Job]:
+    """Say that work on each job begins; return those that are still ours."""
+    shown: str | None = token
+    for job in reversed(jobs):
+        try:
+            # A token is good for one message: for the newest that is still ours.
+            job.delivery.started(shown)
+            shown = None
+        except WakebusError as exc:
+            job.error = exc
+    return [job for job in jobs if job.error is None]
+
+
+def tell(
+    jobs: Sequence[Job], turn: dict[str, Any], told: dict[str, Any], context: Sequence[str]
+) -> None:
+    """Fill each job's outcome; the answer was the newest's. `context`: ids of notes it saw."""
+    last = jobs[-1]
+    for job in jobs:
+        job.outcome |= {"turn": turn, "answered": False}
+        if context:
+            job.outcome["context"] = [*context]
+        if job is not last:
+            job.outcome["together_with"] = last.delivery.message.id
+    answered = told.get("answer", {}).get("result") == "queued"
+    last.outcome |= {**told, "answered": answered}

@@ -9,6 +9,7 @@ where a rule becomes actions; `wakebus rules test` shows exactly this.
 from fnmatch import fnmatchcase
 from typing import Final, Literal, NamedTuple
 
+from wakebus.broker import topics
 from wakebus.broker.message import Message
 from wakebus.plugin.rules.model import PLAIN, WAKES, Host, Reply, Rule, Rules, Wake
 
@@ -42,19 +43,25 @@ class Plan(NamedTuple):
         return self.rule.label if self.rule else "none"
 
 
-def first_match(rules: Rules, message: Message) -> Rule | None:
-    """Return the first rule that matches, or None."""
-    return next((rule for rule in rules.callbacks if matches(rule, message)), None)
+def first_match(rules: Rules, message: Message, topic: str = "") -> Rule | None:
+    """Return the first rule that matches, or None. `topic`: of an event, "" for a message."""
+    return next((rule for rule in rules.callbacks if matches(rule, message, topic)), None)
 
 
-def matches(rule: Rule, message: Message) -> bool:
-    """Return whether every stated `match_*` holds. A rule for topics matches no message."""
+def matches(rule: Rule, message: Message, topic: str = "") -> bool:
+    """Return whether every stated `match_*` holds. A rule for topics matches events only."""
     return (
-        rule.match_topic is None
+        _topic(rule, topic)
         and (rule.match_type is None or bool({ANY, message.type} & {*rule.match_type}))
         and (rule.match_from is None or _glob(message.sender, rule.match_from))
         and (rule.match_channel is None or _glob(message.channel, rule.match_channel))
     )
+
+
+def _topic(rule: Rule, topic: str) -> bool:
+    if rule.match_topic is None or not topic:
+        return rule.match_topic is None and not topic
+    return any(topics.matches(pattern, topic) for pattern in rule.match_topic)
 
 
 def _glob(value: str, patterns: tuple[str, ...]) -> bool:
@@ -107,10 +114,20 @@ def _reports(type_: str) -> bool:
 
 
 def plan(
-    rules: Rules, message: Message, host: Host, *, sender_known: bool = False, asks: bool = False
+    rules: Rules,
+    message: Message,
+    host: Host,
+    *,
+    sender_known: bool = False,
+    asks: bool = False,
+    topic: str = "",
 ) -> Plan:
-    """Return what `message` does at `host`; a terminal has no model, so context is printed."""
-    rule = first_match(rules, message)
+    """
+    Return what `message` does at `host`; a terminal has no model, so context is printed.
+
+    `topic`: of the event that the message stands for, "" where it stands for none.
+    """
+    rule = first_match(rules, message, topic)
     context = host != "terminal" and (rule.context if rule else host == "agent")
     return Plan(
         rule=rule,

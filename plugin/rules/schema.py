@@ -11,7 +11,9 @@ from typing import Any, Final
 
 from yaml.nodes import Node, SequenceNode
 
+from wakebus.broker.errors import BadTopic
 from wakebus.broker.message import NAME
+from wakebus.broker.topics import check_pattern
 from wakebus.plugin.rules import nodes
 from wakebus.plugin.rules.errors import Problem, RulesError
 from wakebus.plugin.rules.model import ON_REDELIVERY, REPLIES, WAKES, Role, Rule, Rules
@@ -60,6 +62,16 @@ def _endpoint(node: Node) -> str:
     return name
 
 
+def _patterns(node: Node) -> tuple[str, ...]:
+    found = nodes.texts(node)
+    for pattern in found:
+        try:
+            check_pattern(pattern)
+        except BadTopic as exc:
+            raise Wrong(nodes.line_of(node), "", exc.text) from exc
+    return found
+
+
 def _milliseconds(node: Node) -> int:
     return int(nodes.number(0, 600_000)(node))
 
@@ -68,7 +80,7 @@ _RULE: Final[Mapping[str, Read]] = {
     "match_type": nodes.texts,
     "match_from": nodes.texts,
     "match_channel": nodes.texts,
-    "match_topic": nodes.texts,
+    "match_topic": _patterns,
     "print": _print,
     "print_format": nodes.text,
     "context": nodes.flag,
@@ -221,8 +233,6 @@ class _Reader:
             self.warn(stated["print"].line, "print", "context silences it; `always` prints too")
         if any("*" in t and t != "*" for t in rule.match_type or ()):
             self.warn(stated["match_type"].line, "match_type", "is compared exactly; no wildcards")
-        if rule.match_topic:
-            self.warn(stated["match_topic"].line, "match_topic", "events are not received yet")
 
     def _warn_format(self, source: str, key: str, line: int) -> None:
         template = compile_format(source)
@@ -236,6 +246,8 @@ class _Reader:
     def _warn_unreachable(self, rules: tuple[Rule, ...]) -> None:
         everything = next((rule for rule in rules if _matches_all(rule)), None)
         for rule in rules[everything.number :] if everything else ():
+            if rule.match_topic:  # events, which the rule above does not take
+                continue
             line = int(rule.where.rpartition(":")[2])
             text = f"is never reached: rule {everything and everything.number} takes every message"
             self.warn(line, f"rule {rule.number}", text)

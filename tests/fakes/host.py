@@ -57,9 +57,10 @@ class Host:
         self.stop, self.printed = threading.Event(), io.StringIO()
         self.client = Client(address)
         self.context = Context(context_file(bus or folder, name))
+        self.rules = RulesFile(write_rules(folder, *callbacks), required=True)
         self.dispatch = Dispatch(
             name,
-            RulesFile(write_rules(folder, *callbacks), required=True),
+            self.rules,
             Answers(self.client, name, self.stop),
             self.context,
             command=command,

@@ -47,7 +47,7 @@ class Desk:
     def asked(self, **fields: Any) -> Delivery:
         """A directive from `alpha` in a chat; a field that is None is left out."""
         fields = {"type": "directive", "channel": "console:c", **fields}
-        body = {"text": "do it"}
+        body: dict[str, Any] = {"text": "do it", **fields.pop("more", {})}
         body |= {k: v for k in ("type", "channel") if (v := fields.pop(k)) is not None}
         known = {"id": self.id, "ts": 1.0, "sender": self.alpha, "to": self.lead}
         return deliver(Message(**{**known, "body": body, **fields}))
@@ -109,6 +109,17 @@ def test_where_it_goes(desk: Desk, reply: Any, channel: str | None, to: dict[str
         assert got.body == {"type": "say", "text": "text", "channel": to["channel"]}
     for got in alpha:
         assert got.body.get("channel") == to["answer"]
+
+
+@pytest.mark.parametrize(("reply", "kept"), [("channel", True), ("home", False)])
+def test_a_session_webhook_goes_back_with_the_answer(desk: Desk, reply: Any, kept: bool) -> None:
+    """ADP-6.13: to the chat that it came from, and no other."""
+    courier = desk.inbox("courier")
+    held = {"url": "https://x.test/robot", "expires_at": 1}
+    asked = desk.asked(more={"session_webhook": held}, channel="console:c")
+    desk.answers.answer(asked, reply, "text")
+    until(lambda: len(courier) == 1)
+    assert courier[0].body.get("session_webhook") == (held if kept else None)
 
 
 @pytest.mark.parametrize("reply", ["channel", "both", "home"])

@@ -44,11 +44,11 @@ def test_the_default_path(tmp_path: Path) -> None:
 
 
 def test_the_default_rules_are_good() -> None:
-    """RULES-1.2: nine types and `answer`, without a warning."""
+    """RULES-1.2: nine types, `answer` and `notice`, without a warning."""
     rules = default_rules()
     types = [rule.match_type for rule in rules.callbacks]
     names = "directive ack task_start progress task_complete task_done plan_ready task_error"
-    assert types == [(name,) for name in [*names.split(), "need_decision", "answer"]]
+    assert types == [(name,) for name in [*names.split(), "need_decision", "answer", "notice"]]
     assert rules.warnings == ()
 
 
@@ -163,5 +163,5 @@ def test_writing_the_default_rules_never_replaces_a_file(tmp_path: Path) -> None
         write_default(path)
     assert path.read_text() == "mine"
     write_default(path, force=True)
-    assert len(load(path).callbacks) == 10
+    assert len(load(path).callbacks) == 11
     assert [p.name for p in path.parent.iterdir()] == ["bus-rules.yaml"]

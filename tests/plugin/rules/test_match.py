@@ -44,6 +44,23 @@ def test_matches(make: MakeMessage, rule: Rule, hit: bool) -> None:
     assert (first_match(Rules(callbacks=(rule,)), message) is rule) == hit
 
 
+@pytest.mark.parametrize(
+    ("rule", "hit"),
+    [
+        (Rule(match_topic=("ci.*.failed",)), True),
+        (Rule(match_topic=("x", "ci.**")), True),
+        (Rule(match_topic=("ci",)), False),
+        (Rule(match_topic=("**",), match_type=("red",)), True),
+        (Rule(match_topic=("**",), match_from=("cd",)), False),
+        (Rule(match_type=("*",)), False),
+    ],
+)
+def test_events_meet_the_rules_for_topics_only(make: MakeMessage, rule: Rule, hit: bool) -> None:
+    """RULES-2.5: and all else that the rule states must hold of the event."""
+    event = make(type="red", sender="ci")
+    assert (first_match(Rules(callbacks=(rule,)), event, "ci.build.failed") is rule) == hit
+
+
 def test_no_type_and_no_channel(make: MakeMessage) -> None:
     """RULES-2.1, RULES-2.3: `""` asks for none; `"*"` is no type too, but never no channel."""
     for rule, hit in [
