@@ -1,0 +1,58 @@
+"""`wakebus inbox`: what an endpoint has, without taking it."""
+
+import re
+import threading
+
+from fakes.desk import Desk
+from wakebus.broker import Delivery, Outcome
+
+
+def test_what_waits_and_what_is_in_hand(desk: Desk, name: str) -> None:
+    """Id, age, state, from, type, first line; then what was silent; nothing is taken."""
+    go, begun = threading.Event(), threading.Event()
+
+    def handler(delivery: Delivery) -> Outcome:
+        if delivery.message.wake == "silent":
+            return {"wake": "silent"}
+        delivery.started()
+        begun.set()
+        go.wait(60)
+        return None
+
+    with desk.client() as bus:
+        bus.register(name, handler)
+        bus.send(name, "kept\nfor later", sender=name, wake="silent", id=f"{name}-0", wait=30)
+        for n in (1, 2):
+            bus.send(name, f"\n text {n}\x1b[2J ", sender=name, type="t", id=f"{name}-{n}")
+        assert begun.wait(30)
+        for _ in range(2):
+            done = desk.wakebus("inbox", name)
+            lines = done.out.splitlines()
+            assert [line.split()[2] for line in lines] == ["started", "queued", "silent"]
+        pattern = rf"{name}-1 +\d+[sm]  started  {name}  t  text 1"
+        assert re.fullmatch(pattern, lines[0].rstrip()), lines[0]
+        assert lines[2].endswith("untyped  kept") and "\x1b" not in done.both
+        found = desk.wakebus("inbox", name, "--json").json
+        assert found["endpoint"] == name and len(found["messages"]) == 3
+        assert found["messages"][2]["silent"] is True
+        go.set()
+        bus.wait(f"{name}-2", 30)
+    out = desk.wakebus("inbox", name, "--all").out
+    assert [line.split()[2] for line in out.splitlines()] == ["silent", "handled", "handled"]
+
+
+def test_an_empty_one(desk: Desk, name: str) -> None:
+    """Says so; with --json an empty list; a name that nobody knows is exit 3."""
+    desk.declare(name)
+    assert desk.wakebus("inbox", name) == (0, f"nothing is there for {name}\n", "")
+    assert desk.wakebus("inbox", name, "--json").json == {"endpoint": name, "messages": []}
+    done = desk.wakebus("inbox", f"{name}-not")
+    assert done.status == 3 and f"nobody ever registered '{name}-not'" in done.err
+    assert desk.wakebus("inbox", "a.b").status == 2
+    assert desk.wakebus("inbox").status == 2
+
+
+def test_a_claimed_sender_is_marked(desk: Desk, name: str) -> None:
+    """As in a trace."""
+    desk.sent("--to", name, "--queue", "--from", "ci", "hi")
+    assert "  ci (claimed)  untyped  hi\n" in desk.wakebus("inbox", name).out
