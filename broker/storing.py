@@ -15,6 +15,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
+from wakebus.broker.opening import close_store
 from wakebus.broker.store import Done, Store, Work
 
 log = logging.getLogger("wakebus.store")
@@ -65,7 +66,7 @@ class StoreThread:
             self._stopping = True
             self._ready.notify()
         self._thread.join()
-        self._store.close()
+        close_store(self._store)
 
     def _run(self) -> None:
         try:

@@ -1,0 +1,94 @@
+"""
+One broker per folder (PROTOCOL.md section 1).
+
+Rule 1: the lock is the kernel's and ends with its process; the file's text only says who has it.
+Rule 2: the folder is locked too: a lock file that is removed or replaced lets no second broker in.
+"""
+
+import fcntl
+import os
+import time
+from pathlib import Path
+from typing import Final
+
+from wakebus.broker.errors import WakebusError
+
+LOCK: Final = "broker.lock"
+PEEK_S: Final = 0.5  # others hold the lock for a moment when they look who has it
+FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+
+
+class AlreadyRunning(WakebusError):
+    """Another broker holds the lock."""
+
+    code = "already_running"
+
+
+def take_lock(folder: Path) -> int:
+    """Return the descriptor of the held lock, or raise AlreadyRunning."""
+    lock = os.open(folder / LOCK, FLAGS, 0o600)
+    _lock_or_raise(lock, folder)
+    _write_pid(lock)
+    return lock
+
+
+def take_folder(folder: Path) -> int:
+    """Return the descriptor of the folder, locked too, or raise AlreadyRunning."""
+    guard = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    _lock_or_raise(guard, folder)
+    return guard
+
+
+def lock_again(folder: Path, lock: int) -> bool:
+    """
+    Lock the file that lies where `lock` was, and be its holder again; False: at the next look.
+
+    The folder is locked as well, so no other broker can have come meanwhile.
+    """
+    new = os.open(folder / LOCK, FLAGS, 0o600)
+    try:
+        if not _try_lock(new, fcntl.LOCK_EX):
+            return False  # somebody looks who has it
+        _write_pid(new)
+        os.dup2(new, lock, inheritable=False)
+        return True
+    finally:
+        os.close(new)
+
+
+def _write_pid(lock: int) -> None:
+    text = f"{os.getpid()}\n".encode()
+    os.pwrite(lock, text, 0)  # first, so that a reader at no time finds it empty
+    os.ftruncate(lock, len(text))
+
+
+def _lock_or_raise(lock: int, folder: Path) -> None:
+    deadline = time.monotonic() + PEEK_S
+    while not _try_lock(lock, fcntl.LOCK_EX):
+        if time.monotonic() > deadline:
+            os.close(lock)
+            raise AlreadyRunning(f"a broker is running in {folder}")
+        time.sleep(0.01)
+
+
+def _try_lock(lock: int, kind: int) -> bool:
+    try:
+        fcntl.flock(lock, kind | fcntl.LOCK_NB)
+        return True
+    except BlockingIOError:
+        return False
+
+
+def lock_holder(folder: Path) -> int | None:
+    """Return the pid of the broker that holds the lock, or None when none does."""
+    try:
+        lock = os.open(folder / LOCK, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    try:
+        if _try_lock(lock, fcntl.LOCK_SH):
+            return None
+        text = os.read(lock, 32).strip()
+        return int(text) if text.isdigit() else 0
+    finally:
+        os.close(lock)
