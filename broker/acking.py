@@ -8,6 +8,7 @@ epoch; what another one says of it is `fenced`.
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
 from wakebus.broker import wire
@@ -16,7 +17,7 @@ from wakebus.broker.errors import BadFrame, BadMessage, BadToken, Fenced, NotReg
 from wakebus.broker.hub import Endpoint, Hub, Request, Turn, digest
 from wakebus.broker.mailbox import Entry
 from wakebus.broker.message import MAX_HOPS, MAX_PATH, check_name
-from wakebus.broker.state import ENDS, NEXT, Event, State
+from wakebus.broker.state import ENDS, NEXT, Event, State, receipt_word
 from wakebus.broker.waiting import tell_waiters
 
 MAX_OUTCOME: Final = 16 << 10
@@ -62,7 +63,7 @@ def hold(hub: Hub, endpoint: Endpoint, entry: Entry, done: Callable[[], None]) -
         return False
     entry.state = state
     line = hub.line("held", by=endpoint.name, pid=_pid(endpoint), attempt=entry.deaths + 1)
-    _record(hub, entry, line, done)
+    _record(hub, endpoint, entry, line, done)
     return True
 
 
@@ -78,7 +79,8 @@ def started(hub: Hub, request: Request) -> None:
     endpoint.mailbox.adopt(id)
     entry.state = NEXT.get((entry.state, Event.STARTED), entry.state)
     line = hub.line("started", by=endpoint.name, pid=_pid(endpoint))
-    _record(hub, entry, line, lambda: hub.reply(request, {"id": id}), token=entry.token)
+    answer = partial(hub.reply, request, {"id": id})
+    _record(hub, endpoint, entry, line, answer, token=entry.token)
 
 
 def _open_turn(hub: Hub, entry: Entry, turn: Turn, token: str) -> None:
@@ -102,12 +104,20 @@ def _turn(endpoint: Endpoint, id: str, payload: Mapping[str, Any]) -> Turn | Non
     return None if token is None else Turn(endpoint.name, id, hops, names)
 
 
-def _record(hub: Hub, entry: Entry, line: str, answer: Callable[[], None], **columns: Any) -> None:
+def _record(
+    hub: Hub,
+    endpoint: Endpoint,
+    entry: Entry,
+    line: str,
+    answer: Callable[[], None],
+    **columns: Any,
+) -> None:
     """Store an entry's state, then answer and tell who waits for it."""
     state = entry.state
 
     def done() -> None:
         answer()
+        hub.announcer.message(receipt_word(state), endpoint.name, entry)
         tell_waiters(hub, entry.id)
 
     hub.store_surely(lambda store: store.mark(entry.id, line, state=state, **columns), done)
@@ -167,7 +177,9 @@ def _finish(
     # In memory at once: if the holder goes while the disk is slow, this does not come again.
     endpoint.mailbox.adopt(id)
     entry.state = NEXT.get((entry.state, Event(state.value)), entry.state)
-    columns = {"state": state, "outcome": outcome, "reason": reason, "token": None}
+    columns: dict[str, Any] = {"state": state, "outcome": outcome, "reason": reason, "token": None}
+    if state is State.HANDLED and (request.payload.get("outcome") or {}).get("wake") == "silent":
+        columns["silent"] = True  # it lies in the inbox for whoever looks
     end(hub, endpoint, entry, line, lambda: hub.reply(request, {"id": id}), **columns)
 
 
@@ -190,7 +202,7 @@ def later(hub: Hub, request: Request) -> None:
     why = str(request.payload.get("reason") or "")[:200]
     facts = {"after_s": after, **({"reason": why} if why else {})}
     line = hub.line("later", by=endpoint.name, pid=_pid(endpoint), **facts)
-    _record(hub, entry, line, lambda: hub.reply(request, {"id": id}), token=None)
+    _record(hub, endpoint, entry, line, partial(hub.reply, request, {"id": id}), token=None)
     hub.later(max(after, 0.001), lambda: pump(hub, endpoint))
     pump(hub, endpoint)  # its place in the window is free for another lane
 

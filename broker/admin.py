@@ -8,12 +8,14 @@ Rule 1: only `read` shows a body. Rule 2: what is not in memory is asked of the 
 import itertools
 import json
 import os
+from functools import partial
 from typing import Any
 
 from wakebus.broker import __version__, wire
 from wakebus.broker.errors import BadMessage, Refused, UnknownId, UnknownTarget, WakebusError
 from wakebus.broker.hub import Endpoint, Hub, Request
 from wakebus.broker.message import check_name
+from wakebus.broker.notices import check_not_ours
 from wakebus.broker.store import Row
 from wakebus.broker.waiting import receipt
 
@@ -29,7 +31,7 @@ def describe(hub: Hub, endpoint: Endpoint) -> dict[str, Any]:
         "epoch": endpoint.epoch,
         "queued": len(endpoint.mailbox) - len(endpoint.mailbox.out),
         "in_hand": len(endpoint.mailbox.out),
-        "seen": endpoint.seen,
+        "seen": hub.shown(endpoint.seen),
     }
     if holder:
         data |= {"pid": holder.process.pid, "beat_age_s": round(max(0.0, now - holder.beat), 1)}
@@ -44,7 +46,7 @@ def list_endpoints(hub: Hub, request: Request) -> None:
 
 def declare(hub: Hub, request: Request) -> None:
     """Verb `declare`: messages for this name are kept although nobody has come yet."""
-    name = check_name(request.payload.get("name"), "name")
+    name = check_not_ours(check_name(request.payload.get("name"), "name"), "name")
     endpoint = hub.endpoint(name)
     endpoint.declared = True
     hub.store.submit(
@@ -66,6 +68,8 @@ def forget(hub: Hub, request: Request) -> None:
         raise Refused(f"{name} has {len(endpoint.mailbox)} messages waiting; they would be lost")
     if holder and (conn := hub.conns.get(holder.conn or b"")):
         conn.names.discard(name)
+    if holder:
+        hub.announcer.name(endpoint, holder.process.pid, up=False)
     del hub.endpoints[name]
     answer = _answer(hub, request, {"name": name})
     hub.store.submit(lambda store: store.forget_endpoint(name), answer)
@@ -130,10 +134,11 @@ def _within_limits(messages: list[dict[str, Any]]) -> dict[str, Any]:
 def status(hub: Hub, request: Request) -> None:
     """Verb `status`: the broker's own state, with its endpoints."""
 
-    def looked(counts: Row | WakebusError) -> None:
+    def looked(moved: dict[str, int], counts: Row | WakebusError) -> None:
         if isinstance(counts, WakebusError):
             hub.fail(request, counts)
             return
+        lost = {"missed": hub.missed.total, "dropped": hub.announcer.dropped}
         endpoints = [describe(hub, hub.endpoints[name]) for name in sorted(hub.endpoints)]
         hub.reply(
             request,
@@ -147,9 +152,16 @@ def status(hub: Hub, request: Request) -> None:
                 "dead_letters": counts["dead"],
                 "messages": counts["messages"],
                 "store_bytes": counts["bytes"],
+                "store_limit": hub.settings.store_bytes,
+                "purged_early": counts["early"],
+                "notices_lost": hub.notices_lost,
                 "set_aside": counts["set_aside"],
+                "events": {**moved, **lost},
                 "endpoints": endpoints,
             },
         )
 
-    hub.store.submit(lambda store: store.counts(), looked)
+    def counted(moved: dict[str, int]) -> None:
+        hub.store.submit(lambda store: store.counts(), partial(looked, moved))
+
+    hub.figures(counted)

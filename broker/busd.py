@@ -204,6 +204,10 @@ def status(args: argparse.Namespace) -> int:
     return 0
 
 
+def _some(data: dict[str, Any], name: str) -> list[int]:
+    return [data[name]] if data.get(name) else []
+
+
 def _page(data: dict[str, Any]) -> str:
     lines = [
         f"broker running: pid {data['pid']}, version {data['version']}, "
@@ -212,6 +216,9 @@ def _page(data: dict[str, Any]) -> str:
         f"store:    {data['messages']} messages, {data['store_bytes'] / 1024:,.0f} KiB, "
         f"{data['dead_letters']} dead letters",
         f"accepted: {data['accepted']} messages since it started",
+        *(_events(one) for one in [data.get("events")] if one),  # an older broker has none
+        *(f"FULL:     {n} ended ones deleted early" for n in _some(data, "purged_early")),
+        *(f"LOST:     {n} notices: their mailboxes are full" for n in _some(data, "notices_lost")),
         *(f"DAMAGED:  the store was set aside as {name}" for name in data["set_aside"]),
         "",
         f"{'ENDPOINT':24} {'STATE':8} {'PID':>8} {'EPOCH':>5} {'BEAT':>8} {'QUEUED':>6} IN HAND",
@@ -225,6 +232,11 @@ def _page(data: dict[str, Any]) -> str:
     if not data["endpoints"]:
         lines.append("(none yet: `wakebus listen NAME` registers one)")
     return "\n".join(lines)
+
+
+def _events(data: dict[str, int]) -> str:
+    lost = f", {data['missed']} missed by slow subscribers" if data["missed"] else ""
+    return f"events:   {data['in']} passed on, {data['bytes_in'] / 1024:,.0f} KiB{lost}"
 
 
 def _age(seconds: float) -> str:

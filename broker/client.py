@@ -13,17 +13,19 @@ once per message.
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from wakebus.broker import message as messages
 from wakebus.broker import paths
 from wakebus.broker.errors import NotRunning, TimedOut, Undecided, WakebusError
+from wakebus.broker.eventing import Events
 from wakebus.broker.message import DEFAULT_TTL_S
-from wakebus.broker.pending import CLOSED
+from wakebus.broker.pending import CLOSED, Pending
 from wakebus.broker.receipt import Answer as Answer
 from wakebus.broker.receipt import Receipt as Receipt
 from wakebus.broker.receipt import receipt
+from wakebus.broker.steps import Ask, Steps, asks, steps_of
 from wakebus.broker.transport import Transport
 
 if TYPE_CHECKING:  # a sender does not load them
@@ -34,7 +36,7 @@ if TYPE_CHECKING:  # a sender does not load them
 CLOSE_S: Final = 2.0
 
 
-class Client:
+class Client(Events):
     """
     A connection to the broker of this machine.
 
@@ -58,6 +60,7 @@ class Client:
 
     # --- sending --------------------------------------------------------------------------
 
+    @asks
     def send(
         self,
         to: str,
@@ -80,7 +83,7 @@ class Client:
         token: str | None = None,
         wait: float | None = None,
         timeout: float | None = None,
-    ) -> Receipt:
+    ) -> Steps[Receipt]:
         """
         Send `body` (a text, or fields) to endpoint `to`; return the receipt.
 
@@ -108,23 +111,28 @@ class Client:
         checked = messages.from_wire(message)
         payload = {"message": checked.to_wire(), **_given(token=token)}
         payload |= {k: True for k, on in (("queue", queue), ("asks", asks)) if on}
-        reply = self._call("send", payload, timeout, id=checked.id)
-        stored = receipt(reply, to)
+        stored = receipt((yield Ask("send", payload, timeout, id=checked.id)), to)
         if wait is None or stored.state in ("handled", "dead"):
             return stored
-        return self.wait(stored.id, wait)._replace(to=to, duplicate=stored.duplicate)
+        reply = yield _wait(stored.id, "handled", wait)
+        return receipt(reply)._replace(to=to, duplicate=stored.duplicate)
 
-    def wait(self, id: str, wait: float) -> Receipt:
+    @asks
+    def wait(self, id: str, wait: float) -> Steps[Receipt]:
         """Return the receipt of message `id` once it is handled or dead, or raise TimedOut."""
-        return receipt(self._wait(id, "handled", wait))
+        return receipt((yield _wait(id, "handled", wait)))
 
-    def wait_answer(self, id: str, wait: float) -> Answer:
+    @asks
+    def wait_answer(self, id: str, wait: float) -> Steps[Answer]:
         """Return the answer to message `id`, or raise TimedOut."""
-        reply = self._wait(id, "answer", wait)
+        reply = yield _wait(id, "answer", wait)
         found = reply.get("answer")
         return Answer(receipt(reply), messages.from_wire(found) if found else None)
 
-    def ask(self, to: str, body: str | Mapping[str, Any], *, wait: float, **fields: Any) -> Answer:
+    @asks
+    def ask(
+        self, /, to: str, body: str | Mapping[str, Any], *, wait: float, **fields: Any
+    ) -> Steps[Answer]:
         """
         Send `body` as `send` does (type `directive` if none is given); wait for the answer.
 
@@ -135,13 +143,9 @@ class Client:
         if "type" not in fields and (isinstance(body, str) or "type" not in body):
             fields["type"] = "directive"
         started = time.monotonic()
-        stored = self.send(to, body, asks=True, **fields)
-        return self.wait_answer(stored.id, max(0.0, wait - (time.monotonic() - started)))
-
-    def _wait(self, id: str, state: str, wait: float) -> dict[str, Any]:
-        payload = {"id": id, "state": state, "timeout": wait}
-        # The broker ends the wait; the second is for the way back.
-        return self._call("wait", payload, wait + 1.0, waited=id)
+        stored = yield from steps_of(Client.send)(self, to, body, asks=True, **fields)
+        left = max(0.0, wait - (time.monotonic() - started))
+        return (yield from steps_of(Client.wait_answer)(self, stored.id, left))
 
     def _own_name(self) -> str | None:
         return self._receiving.own_name() if self._receiving else None
@@ -175,7 +179,8 @@ class Client:
                 self._receiving = Receiver(self._transport, self.instance)
         return self._receiving.register(name, handler, takeover, on_lost, self.timeout)
 
-    def unregister(self, name: str) -> None:
+    @asks
+    def unregister(self, name: str) -> Steps[None]:
         """
         Give `name` up; what its handlers have not finished goes back to the broker.
 
@@ -183,63 +188,33 @@ class Client:
         """
         if self._receiving is not None:
             self._receiving.forget(name)
-        self._call("unregister", {"name": name}, None)
-
-    # --- asking the broker ----------------------------------------------------------------
-
-    def list(self) -> Sequence[dict[str, Any]]:
-        """Return the known endpoints: name, state, holder's pid, epoch, queued, in_hand …"""
-        found: Sequence[dict[str, Any]] = self._call("list", {}, None)["endpoints"]
-        return found
-
-    def declare(self, name: str) -> None:
-        """Make `name` known, so that messages for it are kept before anybody registers it."""
-        self._call("declare", {"name": name}, None)
-
-    def forget(self, name: str) -> None:
-        """Make `name` unknown again. Raises Refused while it is held or has messages."""
-        self._call("forget", {"name": name}, None)
-
-    def trace(self, id: str) -> Sequence[dict[str, Any]]:
-        """Return message `id` and all that hangs together with it, each with its steps."""
-        found: Sequence[dict[str, Any]] = self._call("trace", {"id": id}, None)["messages"]
-        return found
-
-    def read(self, id: str) -> messages.Message:
-        """Return message `id` as it is stored. Raises UnknownId."""
-        return messages.from_wire(self._call("read", {"id": id}, None)["message"])
-
-    def status(self) -> dict[str, Any]:
-        """Return the broker's own state."""
-        return self._call("status", {}, None)
+        yield Ask("unregister", {"name": name})
 
     # --- the connection -------------------------------------------------------------------
 
-    def _call(
-        self,
-        verb: str,
-        payload: dict[str, Any],
-        timeout: float | None,
-        *,
-        id: str = "",
-        waited: str = "",
-    ) -> dict[str, Any]:
-        seconds = self.timeout if timeout is None else timeout
-        pending = self._transport.request(verb, payload)
-        came = pending.wait(seconds)
+    def _call(self, ask: Ask) -> dict[str, Any]:
+        pending = self._transport.request(ask.verb, ask.payload)
+        return self._answer(ask, pending, came=pending.wait(self._seconds(ask)))
+
+    def _seconds(self, ask: Ask) -> float:
+        return self.timeout if ask.timeout is None else ask.timeout
+
+    def _answer(self, ask: Ask, pending: Pending, *, came: bool) -> dict[str, Any]:
+        """Return or raise what became of a request; `came`: not given up by its caller."""
         written = pending.written if came else self._transport.drop(pending)
         # The answer may have come between the two.
         if pending.error is not None:
             raise pending.error
         if pending.answer is not None:
             return pending.answer
-        within = "before this client was closed" if came else f"within {seconds:g} s"
+        within = "before this client was closed" if came else f"within {self._seconds(ask):g} s"
         if not written and came:
             raise NotRunning(CLOSED)
-        raise self._late(verb, within, written, id, waited)
+        raise self._late(ask, within, written)
 
-    def _late(self, verb: str, within: str, written: bool, id: str, waited: str) -> WakebusError:
+    def _late(self, ask: Ask, within: str, written: bool) -> WakebusError:
         where = self._transport.address
+        verb, id, waited = ask.verb, ask.id, ask.waited
         if not written and not waited:
             return NotRunning(f"no broker answers at {where} {within}; nothing was sent")
         if id:
@@ -261,14 +236,16 @@ class Client:
     def _greet(self) -> None:
         if self._receiving is not None:
             self._receiving.greet()
+        self._greet_events()
 
     def _on_frame(self, verb: str, payload: dict[str, Any]) -> None:
         if self._receiving is not None:
             self._receiving.on_frame(verb, payload)
 
     def _beat(self) -> None:
-        if self._receiving is not None:
-            self._receiving.beat()
+        facts = self._beat_events()
+        if self._receiving is None or not self._receiving.beat(facts):
+            self._tell_missed(facts)
 
     def close(self) -> None:
         """Give up all names and the connection; never hangs. Safe to call twice."""
@@ -276,6 +253,7 @@ class Client:
             if self._closed:
                 return
             self._closed = True
+        self._close_events(CLOSE_S / 2)
         if self._receiving is not None:
             self._receiving.leave(CLOSE_S / 2)
         self._transport.close(CLOSE_S)
@@ -289,3 +267,8 @@ class Client:
 
 def _given(**fields: Any) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
+
+
+def _wait(id: str, state: str, wait: float) -> Ask:
+    # The broker ends the wait; the second is for the way back.
+    return Ask("wait", {"id": id, "state": state, "timeout": wait}, wait + 1.0, waited=id)

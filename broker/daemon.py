@@ -6,50 +6,47 @@ and steal a live broker's socket without an error (measured). Rule 2: what is no
 left alone. Rule 3: SIGTERM finishes what is accepted and exits 0.
 """
 
-import fcntl
+import gc
 import logging
-import logging.handlers
 import os
 import secrets
 import signal
-import stat
+import sqlite3
 import sys
-import tempfile
-import time
+import threading
 from collections.abc import Callable
-from io import TextIOWrapper
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, NoReturn
 
 import psutil
 import zmq
 
-from wakebus.broker import __version__, paths, settings, wire
+from wakebus.broker import __version__, paths, places, settings, wire
 from wakebus.broker.clock import Clock
-from wakebus.broker.errors import WakebusError
+from wakebus.broker.door import Door, raise_limit
+from wakebus.broker.errors import Unavailable
 from wakebus.broker.hub import Hub
+from wakebus.broker.locking import AlreadyRunning as AlreadyRunning
+from wakebus.broker.locking import lock_holder as lock_holder
+from wakebus.broker.locking import take_folder
+from wakebus.broker.locking import take_lock as take_lock
+from wakebus.broker.logs import start_log
 from wakebus.broker.opening import open_store
 from wakebus.broker.private import CannotStart as CannotStart
-from wakebus.broker.private import append_to, make_folder
+from wakebus.broker.private import make_folder
+from wakebus.broker.proxy import Proxy
 from wakebus.broker.router import Router
 from wakebus.broker.services import Services
+from wakebus.broker.store import Store, is_damage
+from wakebus.broker.watch import Watch
 
 log = logging.getLogger("wakebus.daemon")
 
-LOCK: Final = "broker.lock"
-SOCKET: Final = "broker.sock"
-SHORT: Final = "wakebus-"  # a socket's folder where the path is too long
-PEEK_S: Final = 0.5  # others hold the lock for a moment when they look who has it
 STORE: Final = "bus.db"
 LOG: Final = "broker.log"
 # A store on a network or pass-through file system breaks SQLite's locks (sqlite.org/faq.html#q5).
 REMOTE: Final = frozenset({"nfs", "nfs4", "cifs", "smb3", "9p", "virtiofs", "fuse.sshfs"})
-
-
-class AlreadyRunning(WakebusError):
-    """Another broker holds the lock."""
-
-    code = "already_running"
 
 
 def run(folder: Path, *, ready: Callable[[], None] = lambda: None, console: bool = False) -> None:
@@ -61,13 +58,18 @@ def run(folder: Path, *, ready: Callable[[], None] = lambda: None, console: bool
     if sys.platform not in ("linux", "darwin"):
         raise CannotStart("wakebus runs on Linux and macOS; this system is not supported")
     os.umask(0o077)
+    # Ten thousand waiting messages are no garbage; at the default a quarter of a burst's time went
+    # into looking for some among them (measured).
+    gc.set_threshold(50_000, 20, 50)
     prepare(folder)
     try:
         lock = take_lock(folder)
     except OSError as exc:
         raise CannotStart(f"the lock cannot be taken: {exc}") from exc
     try:
-        _serve(folder, ready, console)
+        # The folder too: a lock file that is removed or replaced lets no second broker in.
+        guard = take_folder(folder)
+        _serve(folder, ready, console, guard, lock)
     finally:
         os.close(lock)
 
@@ -90,155 +92,132 @@ def _file_system(folder: Path) -> str:
     return kind
 
 
-def take_lock(folder: Path) -> int:
-    """Return the descriptor of the held lock, or raise AlreadyRunning."""
-    lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    deadline = time.monotonic() + PEEK_S
-    while not _try_lock(lock, fcntl.LOCK_EX):
-        if time.monotonic() > deadline:
-            os.close(lock)
-            raise AlreadyRunning(f"a broker is running in {folder}")
-        time.sleep(0.01)
-    text = f"{os.getpid()}\n".encode()
-    os.pwrite(lock, text, 0)  # first, so that a reader at no time finds it empty
-    os.ftruncate(lock, len(text))
-    return lock
-
-
-def _try_lock(lock: int, kind: int) -> bool:
-    try:
-        fcntl.flock(lock, kind | fcntl.LOCK_NB)
-        return True
-    except BlockingIOError:
-        return False
-
-
-def lock_holder(folder: Path) -> int | None:
-    """Return the pid of the broker that holds the lock, or None when none does."""
-    try:
-        lock = os.open(folder / LOCK, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    try:
-        if _try_lock(lock, fcntl.LOCK_SH):
-            return None
-        text = os.read(lock, 32).strip()
-        return int(text) if text.isdigit() else 0
-    finally:
-        os.close(lock)
-
-
-def _serve(folder: Path, ready: Callable[[], None], console: bool) -> None:
+def _serve(folder: Path, ready: Callable[[], None], console: bool, guard: int, lock: int) -> None:
     chosen = settings.load(folder / "wakebus.toml", os.environ)
-    _start_log(folder / LOG, chosen, console)
-    address = _socket_path(folder)
-    store = open_store(folder / STORE, machine_boot())
+    start_log(folder / LOG, chosen, console)
+    found = places.choose(folder)
+    door = Door(found, raise_limit())
     context = zmq.Context()
     socket: zmq.Socket[bytes] = context.socket(zmq.ROUTER)
-    hub = Hub(chosen, Clock(), f"{machine_boot()}/{secrets.token_hex(4)}")
     try:
-        _bind(socket, address)
-        router = Router(hub, socket, store)
+        router, store = _make(folder, chosen, socket, door)
     except BaseException:
         context.destroy(linger=0)
-        store.abandon()
         raise
+    address = _address(router, found)
     try:
-        _run(folder, router, _address(hub, address), ready, chosen.services)
+        _bind(socket, door)
+        proxy = Proxy(context, found, chosen)
+        router.attend(proxy)
+        _on_signals(router)
+        _publish(folder, address)
+    except BaseException:
+        router.abandon()
+        context.destroy(linger=0)
+        raise
+    proxy.start()
+    watch = Watch(folder, guard, lock, address, door, store, router, partial(_bind, socket, door))
+    try:
+        _run(folder, router, watch, ready, chosen.services)
     except BaseException:
         # Nothing in here is in a state to wait for: a mute broker is worse than none.
         log.critical("the router failed; the broker ends", exc_info=True)
         logging.shutdown()
         os._exit(70)
+    router.leave()
+    proxy.stop()
     socket.close(linger=500)  # the last receipts; a frozen peer must not hold the exit
     context.term()
-    _remove_socket(folder, address)
+    places.remove(folder, found)
     log.info("stopped: pid %d", os.getpid())
 
 
-def _run(
-    folder: Path,
-    router: Router,
-    address: dict[str, object],
-    ready: Callable[[], None],
-    services: bool,
-) -> None:
-    _on_signals(router)
-    paths.write_address(folder, address)
+def _make(
+    folder: Path, chosen: settings.Settings, socket: zmq.Socket[bytes], door: Door
+) -> tuple[Router, Store]:
+    """Return the router and its store; damage that shows only now costs one more try."""
+    for again in (True, False):
+        store = open_store(folder / STORE, machine_boot())
+        hub = Hub(chosen, Clock(), f"{machine_boot()}/{secrets.token_hex(4)}")
+        try:
+            return Router(hub, socket, store, door), store
+        except sqlite3.Error as exc:
+            store.abandon()
+            if not (again and is_damage(exc)):
+                raise Unavailable(f"{store.path} cannot be read: {exc}") from exc
+            store.suspect.touch()  # the next look goes through the whole file
+        except BaseException:
+            store.abandon()
+            raise
+    raise AssertionError("not reached")
+
+
+def _publish(folder: Path, address: dict[str, object]) -> None:
+    try:
+        paths.write_address(folder, address)
+    except OSError as exc:
+        raise CannotStart(f"{folder / paths.ADDRESS_FILE} cannot be written: {exc}") from exc
     log.info("started: pid %d, version %s, %s", os.getpid(), __version__, address["router"])
     paths.stop_mark(folder).unlink(missing_ok=True)
+
+
+def _run(
+    folder: Path, router: Router, watch: Watch, ready: Callable[[], None], services: bool
+) -> None:
     ready()
+    watch.start()
     children = Services(folder) if services else None
     router.run()
+    if children:
+        _stop_children(router, children)
+    watch.stop()
+    if watch.lost:
+        _end_lost(router, watch)
     (folder / paths.ADDRESS_FILE).unlink(missing_ok=True)  # from here on it is no running broker
     router.finish()
-    if children:
+
+
+def _stop_children(router: Router, children: Services) -> None:
+    """While they end they are still served: a service that cannot say its last words has died."""
+
+    ended = threading.Event()
+
+    def stop() -> None:
         children.stop()
+        ended.set()
+        router.wake()
+
+    threading.Thread(target=stop, name="services end").start()
+    router.run(while_=lambda: not ended.is_set())
 
 
-def _remove_socket(folder: Path, address: Path) -> None:
-    address.unlink(missing_ok=True)
-    if address.parent != folder:
-        address.parent.rmdir()
+def _end_lost(router: Router, watch: Watch) -> NoReturn:
+    """The folder or the store went: keep what can be kept and end; no receipt leaves any more."""
+    router.abandon()
+    watch.leave()
+    log.critical("the broker ends: %s", watch.lost)
+    logging.shutdown()
+    os._exit(70)  # closing the socket would remove that of a broker that came meanwhile
 
 
-def _address(hub: Hub, address: Path) -> dict[str, object]:
+def _address(router: Router, where: places.Places) -> dict[str, object]:
     versions = {"version": __version__, "protocol": wire.VERSION}
-    return {"router": f"ipc://{address}", "pid": os.getpid(), "boot": hub.boot, **versions}
+    sockets = {name: f"ipc://{path}" for name, path in where._asdict().items()}
+    facts = {"pid": os.getpid(), "boot": router.boot, "bus_pub": router.bus_pub}
+    return {**sockets, **facts, **versions}
 
 
-def _remove_left_folder(folder: Path) -> None:
-    """Remove what a killed broker left under the temporary folder (PROTOCOL-1.4)."""
-    try:
-        left = Path(str(paths.read_address(folder)["router"]).removeprefix("ipc://"))
-        found, socket = left.parent.lstat(), left.lstat()
-    except (WakebusError, OSError):
-        return
-    ours = found.st_uid == socket.st_uid == os.getuid()
-    ours = ours and stat.S_ISDIR(found.st_mode) and stat.S_ISSOCK(socket.st_mode)
-    named = left.name == SOCKET and left.parent.name.startswith(SHORT)
-    if ours and named and left.parent.parent == Path(_short_temp()):
-        try:
-            _remove_socket(folder, left)
-        except OSError as exc:
-            log.warning("%s was left by a killed broker and cannot be removed: %s", left, exc)
-
-
-def _socket_path(folder: Path) -> Path:
-    _remove_left_folder(folder)
-    path = folder / SOCKET
-    if len(os.fsencode(path)) > zmq.IPC_PATH_MAX_LEN:
-        short = tempfile.mkdtemp(prefix=SHORT, dir=_short_temp())  # mkdtemp is 0700
-        return Path(short) / SOCKET
-    try:
-        found = path.lstat()
-    except FileNotFoundError:
-        return path
-    if not stat.S_ISSOCK(found.st_mode) or found.st_uid != os.getuid():
-        raise CannotStart(
-            f"{path} exists and is not a socket of this user; it was left alone: "
-            "move it away and start again"
-        )
-    path.unlink()  # the lock is ours, so no live broker listens on it
-    return path
-
-
-def _short_temp() -> str:
-    found = tempfile.gettempdir()  # $TMPDIR may be as long as the path that did not fit
-    return found if len(os.fsencode(found)) < zmq.IPC_PATH_MAX_LEN - 40 else "/tmp"
-
-
-def _bind(socket: zmq.Socket[bytes], path: Path) -> None:
+def _bind(socket: zmq.Socket[bytes], door: Door) -> None:
     socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
     socket.setsockopt(zmq.LINGER, 0)
     socket.setsockopt(zmq.MAXMSGSIZE, 16 << 20)  # a wall; what is merely too big gets an answer
     socket.setsockopt(zmq.SNDHWM, 1000)
     socket.setsockopt(zmq.RCVHWM, 10_000)
-    socket.setsockopt(zmq.BACKLOG, 1024)
+    socket.setsockopt(zmq.BACKLOG, door.backlog)
     try:
-        socket.bind(f"ipc://{path}")
+        socket.bind(f"ipc://{door.path}")
     except zmq.ZMQError as exc:
-        raise CannotStart(f"the socket {path} cannot be made: {exc}") from exc
+        raise CannotStart(f"the socket {door.path} cannot be made: {exc}") from exc
 
 
 def _on_signals(router: Router) -> None:
@@ -246,25 +225,6 @@ def _on_signals(router: Router) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: router.stop())
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # a closed terminal is no order to stop
-
-
-class _Log(logging.handlers.RotatingFileHandler):
-    def _open(self) -> TextIOWrapper:
-        return os.fdopen(append_to(Path(self.baseFilename)), "a", encoding=self.encoding)
-
-
-def _start_log(path: Path, chosen: settings.Settings, console: bool) -> None:
-    handlers: list[logging.Handler] = [
-        _Log(path, maxBytes=chosen.log_bytes, backupCount=chosen.log_files, encoding="utf-8")
-    ]
-    if console:
-        handlers.append(logging.StreamHandler())
-    root = logging.getLogger("wakebus")
-    root.setLevel(logging.INFO)
-    root.handlers = handlers
-    form = logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
-    for handler in handlers:
-        handler.setFormatter(form)
 
 
 def machine_boot() -> str:

@@ -6,14 +6,15 @@ Rule 2: a peer that does not read costs its own window and nobody else's time.
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
 from wakebus.broker import wire
 from wakebus.broker.hub import Endpoint, Hub
 from wakebus.broker.mailbox import Entry
-from wakebus.broker.state import NEXT, Event, State
+from wakebus.broker.notices import notice_for
+from wakebus.broker.state import DEATHS, NEXT, Event, State, receipt_word
 from wakebus.broker.waiting import tell_waiters
 
 log = logging.getLogger("wakebus.delivering")
@@ -36,7 +37,7 @@ def _fetched(hub: Hub, endpoint: Endpoint, entry: Entry, trip: int, row: Any) ->
     if entry.id not in endpoint.mailbox.entries or not entry.out or entry.trip != trip:
         return  # it has ended, or came back while the disk was asked
     if isinstance(row, dict) and endpoint.holder:
-        _deliver(hub, endpoint, entry, row["message"])
+        _deliver(hub, endpoint, entry, row["message"], row["retried"])
     elif row is None:
         log.error("message %s has vanished from the store", entry.id)
         endpoint.mailbox.end(entry.id)
@@ -45,11 +46,11 @@ def _fetched(hub: Hub, endpoint: Endpoint, entry: Entry, trip: int, row: Any) ->
         hub.later(1.0, partial(pump, hub, endpoint))
 
 
-def _deliver(hub: Hub, endpoint: Endpoint, entry: Entry, blob: bytes) -> None:
+def _deliver(hub: Hub, endpoint: Endpoint, entry: Entry, blob: bytes, retried: int = 0) -> None:
     holder = endpoint.holder
     assert holder is not None
     sender = entry.lane.partition("\n")[0]
-    head = {
+    head: dict[str, Any] = {
         "to": endpoint.name,
         "epoch": holder.epoch,
         "attempt": entry.deaths + 1,
@@ -59,6 +60,8 @@ def _deliver(hub: Hub, endpoint: Endpoint, entry: Entry, blob: bytes) -> None:
         "claimed": entry.claimed,
         "sender_known": hub.known(sender),
     }
+    if retried:
+        head["retried"] = retried
     frame = wire.encode_around("deliver", head, blob)
     if holder.conn is None or not hub.post(holder.conn, frame):
         # Its pipe is full or gone: the next beat or registration asks again.
@@ -66,19 +69,42 @@ def _deliver(hub: Hub, endpoint: Endpoint, entry: Entry, blob: bytes) -> None:
         endpoint.mailbox.give_back(entry.id)
 
 
-def end(hub: Hub, endpoint: Endpoint, entry: Entry, line: str, done: Any, **columns: Any) -> None:
-    """Commit a message's end, forget it, tell who waits, and let its lane go on."""
-    now = hub.clock.wall()
+def end(
+    hub: Hub,
+    endpoint: Endpoint,
+    entry: Entry,
+    line: str,
+    done: Any,
+    *,
+    quiet: bool = False,
+    **columns: Any,
+) -> None:
+    """
+    Commit a message's end, forget it, tell who waits, and let its lane go on.
+
+    A death is told to its sender, in the same commit, unless `quiet`: it knows.
+    """
+    columns["done"] = hub.steady_wall()
+    died = columns["state"] in DEATHS and not quiet
+    notice = notice_for(hub, entry, endpoint.name, columns["reason"]) if died else None
 
     def stored() -> None:
         hub.end_turn(entry)
         if entry.id in endpoint.mailbox.entries:
             endpoint.mailbox.end(entry.id)
         done()
+        facts = {"reason": columns["reason"]} if columns["state"] in DEATHS else {}
+        hub.announcer.message(receipt_word(columns["state"]), endpoint.name, entry, **facts)
         tell_waiters(hub, entry.id)
         pump(hub, endpoint)
+        if notice is not None:
+            notice.arrive()
+            pump(hub, notice.endpoint)
 
-    hub.store_surely(lambda store: store.mark(entry.id, line, done=now, **columns), stored)
+    if notice is not None:
+        hub.store_surely(lambda store: notice.store(store, line, columns), stored)
+    else:
+        hub.store_surely(lambda store: store.mark(entry.id, line, **columns), stored)
 
 
 def bring_back(hub: Hub, endpoint: Endpoint, *, died: bool, why: str) -> None:
@@ -90,8 +116,9 @@ def bring_back(hub: Hub, endpoint: Endpoint, *, died: bool, why: str) -> None:
             give_up(hub, endpoint, entry, Event.EXHAUSTED, reason)
             continue
         line = hub.line("returned", by=endpoint.name, why=why, deaths=entry.deaths)
+        tell = partial(hub.announcer.message, "queued", endpoint.name, entry)
         hub.store_surely(
-            partial(_mark_returned, entry, line, entry.deaths, entry.started_before), _nothing
+            partial(_mark_returned, entry, line, entry.deaths, entry.started_before), tell
         )
     for token in [t for t, turn in hub.turns.items() if turn.endpoint == endpoint.name]:
         del hub.turns[token]
@@ -112,13 +139,23 @@ def _nothing() -> None:
     pass
 
 
-def give_up(hub: Hub, endpoint: Endpoint, entry: Entry, event: Event, reason: str) -> None:
-    """Make a waiting message a dead letter."""
+def give_up(
+    hub: Hub,
+    endpoint: Endpoint,
+    entry: Entry,
+    event: Event,
+    reason: str,
+    done: Callable[[], None] = _nothing,
+    *,
+    quiet: bool = False,
+    **by: Any,
+) -> None:
+    """Make a waiting message a dead letter. `by`: who did it, for its steps."""
     entry.state = NEXT[entry.state, event]
     endpoint.mailbox.end(entry.id)  # at once: nobody may take it while the store writes
-    line = hub.line("dead", reason=reason)
+    line = hub.line("dead", reason=reason, **by)
     columns = {"state": entry.state, "reason": reason, "deaths": entry.deaths}
-    end(hub, endpoint, entry, line, _nothing, **columns)
+    end(hub, endpoint, entry, line, done, quiet=quiet, **columns)
 
 
 def expire(hub: Hub) -> None:

@@ -20,7 +20,8 @@ class Delivery:
 
     `attempt` counts from 1, one more for each holder that died with it; `redelivered`: another
     holder had it before; `started_before`: and had begun to work on it. `asks`: the sender waits
-    for an answer; `sender_known`: the sender is an endpoint; `claimed`: the sender is not proven.
+    for an answer; `sender_known`: the sender is an endpoint; `claimed`: the sender is not proven;
+    `retried`: how often it was a dead letter and brought back.
     """
 
     def __init__(self, payload: dict[str, Any], name: str, say: Say) -> None:
@@ -33,6 +34,7 @@ class Delivery:
         self.asks = payload.get("asks") is True
         self.sender_known = payload.get("sender_known") is True
         self.claimed = payload.get("claimed") is True
+        self.retried = int(payload.get("retried", 0))
         self.takes_more = False
         self.lost = False  # `started` found that it is no longer ours
         self._say = say

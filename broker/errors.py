@@ -5,8 +5,8 @@ Everything wakebus raises on purpose, and the code each error has on the wire.
     * ProtocolError       a peer breaks PROTOCOL.md; never retried
         * BadFrame  BadVersion
     * Refused             the broker will not do this; change the request
-        * TooBig  BadName  BadMessage  UnknownTarget  NameTaken  NotRegistered
-        * Fenced  Conflict  BadToken  UnknownId  UnknownVerb  Loop
+        * TooBig  BadName  BadTopic  BadMessage  UnknownTarget  NameTaken
+        * NotRegistered  Fenced  Conflict  BadToken  UnknownId  UnknownVerb  Loop
     * NotNow              nothing was stored; the same request may succeed later
         * MailboxFull  Busy  Unavailable
     * NotRunning          no broker answers at this address; nothing was written
@@ -68,6 +68,12 @@ class BadName(Refused):
     """Not an endpoint name: `[A-Za-z0-9_-]{1,64}`."""
 
     code = "bad_name"
+
+
+class BadTopic(Refused):
+    """Not a topic of an event, or not a pattern of topics; the text says what is wrong."""
+
+    code = "bad_topic"
 
 
 class BadMessage(Refused):

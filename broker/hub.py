@@ -9,13 +9,15 @@ import difflib
 import hashlib
 import heapq
 import itertools
-import json
 import logging
 from collections import Counter
 from collections.abc import Callable, Collection
 from typing import Any, Final, NamedTuple
 
-from wakebus.broker.clock import Clock
+import msgspec
+
+from wakebus.broker.announce import Announcer, Missed
+from wakebus.broker.clock import Clock, Mark
 from wakebus.broker.errors import Unavailable, WakebusError
 from wakebus.broker.mailbox import Entry, Mailbox
 from wakebus.broker.presence import Holder, Process
@@ -57,18 +59,29 @@ class Endpoint:
 
     __slots__ = (
         *("arriving", "arriving_bytes", "declared", "epoch", "holder", "instance"),
-        *("mailbox", "name", "saved", "seen"),
+        *("mailbox", "name", "saved", "seen", "up"),
     )
 
     def __init__(self, name: str, settings: Settings, seen: float = 0.0) -> None:
         self.name, self.seen = name, seen  # 0.0: never registered
         self.saved = seen  # what the store knows of `seen`
-        self.declared = False
+        self.declared = self.up = False  # up: told as held
         self.epoch = 0
         self.instance = ""  # the last holder's
         self.holder: Holder | None = None
         self.mailbox = Mailbox(settings.window_lanes, settings.window_bytes)
         self.arriving = self.arriving_bytes = 0  # handed to the store, not committed yet
+
+    def full(self, limits: Settings, size: int) -> str:
+        """Return why `size` bytes more do not go in, "" if they do."""
+        waiting = len(self.mailbox) + self.arriving
+        used = self.mailbox.bytes + self.arriving_bytes + size
+        if waiting < limits.mailbox_messages and used <= limits.mailbox_bytes:
+            return ""
+        return (
+            f"the mailbox of {self.name} is full ({waiting} messages); "
+            "nothing was stored, try again when it has caught up"
+        )
 
 
 class Turn(NamedTuple):
@@ -104,13 +117,16 @@ class Hub:
 
     def __init__(self, settings: Settings, clock: Clock, boot: str) -> None:
         self.settings, self.clock, self.boot = settings, clock, boot
-        self.started_wall, self.started_mono = clock.wall(), clock.mono()
+        self.started_mono = clock.mono()
+        self._bus, self._up = clock.wall(), clock.up()  # bus time, and the seconds up at it
         self.conns: dict[bytes, Connection] = {}
         self.endpoints: dict[str, Endpoint] = {}
         self.turns: dict[str, Turn] = {}  # by digest of the token
         self.waiters: dict[str, dict[Waiter, None]] = {}  # in the order they came
         self.waits: Counter[bytes] = Counter()  # open ones of each connection
-        self.accepted = 0
+        self.accepted = self.notices_lost = 0
+        self.announcer, self.missed = Announcer(clock.wall), Missed()
+        self.figures: Callable[[Callable[[dict[str, int]], None]], None] = lambda done: done({})
         self.store: StoreThread
         self.post: Post
         self.reply: Callable[[Request, dict[str, Any]], None]
@@ -125,6 +141,13 @@ class Hub:
             self.endpoints[name] = Endpoint(name, self.settings)
         return self.endpoints[name]
 
+    def enter(self, endpoint: Endpoint, entry: Entry) -> None:
+        """Put what is stored now into its mailbox."""
+        endpoint.mailbox.add(entry)
+        if endpoint.name not in self.endpoints:  # forgotten while the store worked
+            self.endpoints[endpoint.name] = endpoint
+        self.announcer.message("queued", endpoint.name, entry)
+
     def known(self, name: str) -> bool:
         """Whether the endpoint is declared, held, or was seen in the last `known_days`."""
         endpoint = self.endpoints.get(name)
@@ -133,9 +156,22 @@ class Hub:
         recent = self.steady_wall() - endpoint.seen < self.settings.known_days * 86400
         return bool(endpoint.declared or endpoint.holder or len(endpoint.mailbox) or recent)
 
+    def set_bus_time(self, bus: float) -> None:
+        """Count ages on from here: see `clock.bus_time`."""
+        self._bus, self._up = bus, self.clock.up()
+
     def steady_wall(self) -> float:
-        """Return the wall time that ages are counted by: a clock that jumps makes nothing old."""
-        return self.started_wall + self.clock.mono() - self.started_mono
+        """Return bus time: what ages are counted by; a wall clock that jumps makes nothing old."""
+        return self._bus + self.clock.up() - self._up
+
+    def shown(self, stamp: float) -> float:
+        """Return a stored time as the wall clock of now would tell it; 0.0 stays: never."""
+        return self.clock.wall() - (self.steady_wall() - stamp) if stamp else 0.0
+
+    def mark(self) -> Mark:
+        """Return what the clocks show now."""
+        clock = self.clock
+        return Mark(self.steady_wall(), clock.wall(), clock.up(), self.boot.partition("/")[0])
 
     def near(self, name: str) -> list[str]:
         """Return up to three known names that look like `name`."""
@@ -210,7 +246,8 @@ class Hub:
 
     def line(self, what: str, **fields: Any) -> str:
         """Return one line for a message's log: `t` is wall seconds."""
-        return json.dumps({"t": self.clock.wall(), "what": what, **fields}) + "\n"
+        told = {"t": self.clock.wall(), "what": what, **fields}
+        return msgspec.json.encode(told).decode() + "\n"
 
 
 def _alike(name: str, others: Collection[str]) -> list[str]:

@@ -36,7 +36,9 @@ class Entry:
         "state",
         "suspect",
         "token",
+        "told",
         "trip",
+        "type",
     )
 
     def __init__(self, seq: int, id: str, lane: str, size: int, deadline: float) -> None:
@@ -48,6 +50,7 @@ class Entry:
         self.out = self.more = self.suspect = False
         self.trip = 0  # how often it went out: an old trip's news is stale
         self.token: str | None = None
+        self.type = self.told = ""  # for the events that tell of it; the last one's word
 
 
 class _Lane:

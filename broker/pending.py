@@ -10,6 +10,8 @@ from wakebus.broker.errors import WakebusError, from_wire
 
 CLOSED: Final = "this client is closed"
 
+_making: Final = threading.RLock()  # a signal handler may wait too
+
 
 class Pending:
     """
@@ -19,7 +21,17 @@ class Pending:
     closed, neither. `written`: the socket has taken it at least once.
     """
 
-    __slots__ = ("_done", "answer", "error", "fleeting", "frame", "notify", "sequence", "written")
+    __slots__ = (
+        "_done",
+        "_event",
+        "answer",
+        "error",
+        "fleeting",
+        "frame",
+        "notify",
+        "sequence",
+        "written",
+    )
 
     def __init__(
         self,
@@ -33,11 +45,16 @@ class Pending:
         self.written = False
         self.answer: dict[str, Any] | None = None
         self.error: WakebusError | None = None
-        self._done = threading.Event()
+        self._done = False
+        # An event costs more than all the rest: made for who waits.
+        self._event: threading.Event | None = None
 
     def wait(self, timeout: float | None) -> bool:
         """Return whether the answer came within `timeout` seconds."""
-        return self._done.wait(timeout)
+        with _making:
+            event = self._event = self._event or threading.Event()
+        # Asked after the event was made: whoever finishes later sets it.
+        return self._done or event.wait(timeout)
 
     def settle(self, verb: str, payload: dict[str, Any]) -> None:
         """Take the answer (IO thread)."""
@@ -49,6 +66,8 @@ class Pending:
 
     def finish(self) -> None:
         """Wake who waits; without an answer the transport has closed."""
-        self._done.set()
+        self._done = True
+        if self._event is not None:
+            self._event.set()
         if self.notify is not None:
             self.notify(self)

@@ -57,3 +57,14 @@ def append_to(path: Path) -> int:
         raise CannotStart(f"{path} is not a file of this user; it was left alone: move it away")
     os.fchmod(descriptor, 0o600)
     return descriptor
+
+
+def same(path: Path, descriptor: int) -> bool:
+    """Whether `path` still is what `descriptor` has open."""
+    try:
+        found, ours = path.lstat(), os.fstat(descriptor)
+    except FileNotFoundError:
+        return False
+    except NotADirectoryError:
+        return False
+    return (found.st_dev, found.st_ino) == (ours.st_dev, ours.st_ino)

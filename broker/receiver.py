@@ -154,14 +154,15 @@ class Receiver:
 
     # --- keeping --------------------------------------------------------------------------
 
-    def beat(self) -> None:
-        """Show that this client is alive (IO thread)."""
+    def beat(self, facts: dict[str, Any] | None = None) -> bool:
+        """Show that this client is alive, and tell `facts`; False without a name (IO thread)."""
         with self._lock:
             any_held = any(held.epoch for held in self._names.values())
         if any_held:
             if self._beat is not None:
                 self._transport.drop(self._beat)  # a silent broker: they must not pile up
-            self._beat = self._transport.request("beat", {}, self._beaten, fleeting=True)
+            self._beat = self._transport.request("beat", facts or {}, self._beaten, fleeting=True)
+        return any_held
 
     def _beaten(self, pending: Pending) -> None:
         if isinstance(pending.error, NotRegistered):

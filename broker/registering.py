@@ -17,7 +17,9 @@ from wakebus.broker.delivering import bring_back, pump
 from wakebus.broker.errors import BadMessage, BadVersion, Fenced, NotRegistered, WakebusError
 from wakebus.broker.hub import Connection, Endpoint, Hub, Request
 from wakebus.broker.message import check_name
+from wakebus.broker.notices import check_not_ours
 from wakebus.broker.presence import Holder, Process, check_claim, gone, start_of
+from wakebus.broker.publishing import count_missed
 from wakebus.broker.state import ENDS, State
 
 IDLE_S: Final = 60.0  # a client says hello before each registration, so a record is cheap to drop
@@ -64,7 +66,7 @@ def register(hub: Hub, request: Request) -> None:
     conn = hub.conns.get(request.conn)
     if conn is None:
         raise NotRegistered("say hello before registering")
-    name = check_name(request.payload.get("name"), "name")
+    name = check_not_ours(check_name(request.payload.get("name"), "name"), "name")
     holding = request.payload.get("holding", [])
     if not isinstance(holding, list) or not all(_is_held(item) for item in holding):
         raise BadMessage('register: `holding` is a list of {"id": …, "more": …}')
@@ -101,6 +103,7 @@ def _claim(hub: Hub, endpoint: Endpoint, conn: Connection, id: bytes, *, takeove
 def _lose(hub: Hub, endpoint: Endpoint, holder: Holder, *, died: bool) -> None:
     why = f"process {holder.process.pid} " + ("ended" if died else "lost the name")
     endpoint.holder = None
+    hub.announcer.name(endpoint, holder.process.pid, up=False)
     bring_back(hub, endpoint, died=died, why=why)
     if holder.conn is not None:
         if old := hub.conns.get(holder.conn):
@@ -160,6 +163,7 @@ def _registered(
     else:
         holder.blocked = False
         hub.reply(request, {"name": endpoint.name, "epoch": epoch, "ended": ended})
+        hub.announcer.name(endpoint, holder.process.pid, up=True)
         pump(hub, endpoint)
 
 
@@ -174,12 +178,14 @@ def unregister(hub: Hub, request: Request) -> None:
     if conn := hub.conns.get(request.conn):
         conn.names.discard(endpoint.name)
     endpoint.holder = None
+    hub.announcer.name(endpoint, holder.process.pid, up=False)
     bring_back(hub, endpoint, died=False, why=f"process {holder.process.pid} left")
     _save(hub, endpoint, lambda _: hub.reply(request, {"name": name}))
 
 
 def beat(hub: Hub, request: Request) -> None:
     """Verb `beat`: the client's IO thread is alive; its pipe may have room again."""
+    count_missed(hub, request)
     conn = hub.conns.get(request.conn)
     held = [
         endpoint

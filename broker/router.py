@@ -6,9 +6,10 @@ vanishes or the router stands still, both measured) and never for the disk. Rule
 is answered, a wrong one by `err`. Rule 3: a fault in one request ends that request only.
 """
 
-import json
 import logging
 import os
+import struct
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
@@ -20,18 +21,24 @@ from wakebus.broker import (
     __version__,
     acking,
     admin,
+    boxes,
     delivering,
+    keeping,
+    marks,
+    publishing,
     registering,
+    retrying,
     sending,
     waiting,
     wire,
 )
+from wakebus.broker.door import Door
 from wakebus.broker.errors import BadFrame, BadVersion, TooBig, UnknownVerb, WakebusError
-from wakebus.broker.hub import Endpoint, Hub, Request, Turn
-from wakebus.broker.mailbox import Entry
-from wakebus.broker.presence import Holder, Process
-from wakebus.broker.state import State
-from wakebus.broker.store import Row, Store
+from wakebus.broker.hub import Hub, Request
+from wakebus.broker.loading import load
+from wakebus.broker.peers import Peers
+from wakebus.broker.proxy import INSIDE, Proxy
+from wakebus.broker.store import Store
 from wakebus.broker.storing import StoreThread
 
 log = logging.getLogger("wakebus.router")
@@ -58,24 +65,44 @@ VERBS: Final[dict[str, Verb]] = {
     "trace": admin.trace,
     "read": admin.read,
     "status": admin.status,
+    "dead": boxes.dead,
+    "retry": retrying.retry,
+    "purge": retrying.purge,
+    "inbox": boxes.inbox,
+    "cancel": boxes.cancel,
+    "publish": publishing.publish,
+    "probe": publishing.probe,
 }
 
 
 class Router:
     """Owns the ROUTER socket and the hub. Made and run in one thread."""
 
-    def __init__(self, hub: Hub, socket: zmq.Socket[bytes], store: Store) -> None:
+    def __init__(self, hub: Hub, socket: zmq.Socket[bytes], store: Store, door: Door) -> None:
         self._hub, self._socket = hub, socket
         self._wake_read, self._wake_write = os.pipe()
         os.set_blocking(self._wake_read, False)
         os.set_blocking(self._wake_write, False)
         hub.post, hub.reply, hub.fail = self._post, self._reply, self._fail
-        _load(hub, store)
-        self._monitor = socket.get_monitor_socket(zmq.EVENT_DISCONNECTED)
+        marks.take_up(hub, store)
+        load(hub, store)
+        self._monitor = socket.get_monitor_socket(zmq.EVENT_DISCONNECTED | zmq.EVENT_ACCEPTED)
         self._stopping = False
+        self._peers = Peers()
+        self._proxy: Proxy | None = None
+        self._asked: deque[Callable[[], None]] = deque()
+        self._door = door
+        store.room.limit = hub.settings.store_bytes
         hub.store = StoreThread(store, self.wake)
         self._sweep()
         self._housekeep()
+        keeping.look_after(hub)
+        marks.keep(hub)
+
+    @property
+    def boot(self) -> str:
+        """The machine's boot, and something new at every start of the broker."""
+        return self._hub.boot
 
     @property
     def wake_fd(self) -> int:
@@ -89,28 +116,55 @@ class Router:
         except BlockingIOError:
             pass  # it is about to look anyway
 
+    def ask(self, act: Callable[[], None]) -> None:
+        """Have `act` called by the router thread; from any thread."""
+        self._asked.append(act)
+        self.wake()
+
+    @property
+    def bus_pub(self) -> str:
+        """The publisher of the broker's own events."""
+        return self._hub.announcer.pub
+
+    def attend(self, proxy: Proxy) -> None:
+        """Ask `proxy` for its figures, and publish the broker's own events through it."""
+        self._proxy, self._hub.figures = proxy, proxy.ask
+        self._hub.announcer.connect(proxy.context, INSIDE)
+
+    def leave(self) -> None:
+        """Publish no more."""
+        self._hub.announcer.close()
+
     def stop(self) -> None:
         """Finish what is accepted, then let `run` return."""
         self._stopping = True
         self.wake()
 
-    def run(self) -> None:
-        """Serve until `stop`."""
+    def run(self, while_: Callable[[], bool] | None = None) -> None:
+        """Serve until `stop`, or while that holds; then `wake` makes it look."""
+        goes_on = while_ or (lambda: not self._stopping)
         poller = zmq.Poller()
         for source in (self._socket, self._monitor, self._wake_read):
             poller.register(source, zmq.POLLIN)
-        while not self._stopping:
+        if self._proxy and (heard := self._hub.announcer.socket):
+            poller.register(heard, zmq.POLLIN)
+            poller.register(self._proxy.control, zmq.POLLIN)
+        while goes_on():
             events = dict(poller.poll(int(self._hub.run_timers() * 1000) + 1))
             self._collect()
             if self._monitor in events:
                 self._drain_monitor()
+            self._hear(events)
             if self._socket in events:
                 self._read()
 
     def finish(self) -> None:
         """Return when all that was accepted is stored and answered; ends the store thread."""
         self._read()
-        while not self._hub.store.idle():
+        marks.keep_last(self._hub)
+        while not self._hub.store.idle() or (self._proxy and self._proxy.busy):
+            self._hear({self._proxy and self._proxy.control: 1})
+            self._drain_monitor()  # libzmq waits when nobody reads it
             self._hub.run_timers()
             self._collect()
             zmq.select([self._wake_read], [], [], 0.05)
@@ -122,6 +176,12 @@ class Router:
         self._monitor.close(0)
         # The pipe stays open until the process ends: a second SIGTERM writes to it.
 
+    def abandon(self) -> None:
+        """End the store thread; nobody is told anything any more."""
+        self._hub.store.stop()
+        self._socket.disable_monitor()
+        self._monitor.close(0)
+
     def _collect(self) -> None:
         try:
             while os.read(self._wake_read, 4096):
@@ -129,10 +189,24 @@ class Router:
         except BlockingIOError:
             pass
         self._hub.store.collect(self._hub.guarded)
+        while self._asked:
+            self._hub.guarded(self._asked.popleft())
+
+    def _hear(self, events: dict[Any, int]) -> None:
+        if self._proxy and self._proxy.control in events:
+            self._proxy.answered(self._hub.guarded)
+        if self._hub.announcer.socket in events:
+            self._hub.announcer.learn()
 
     def _drain_monitor(self) -> None:
+        gone = False
         while self._monitor.poll(0):
-            self._monitor.recv_multipart()
+            event, value = struct.unpack("=HI", self._monitor.recv_multipart()[0])
+            if event == zmq.EVENT_ACCEPTED:
+                self._door.entered(value)
+            gone |= event == zmq.EVENT_DISCONNECTED
+        if not gone:
+            return
         # A process that ends closes its socket a moment before it is gone.
         self._hub.later(0.02, partial(registering.look_for_the_gone, self._hub))
 
@@ -144,21 +218,23 @@ class Router:
                 conn = self._socket.recv(zmq.NOBLOCK)
             except zmq.Again:
                 return
-            frame = self._socket.recv(zmq.NOBLOCK, copy=False)
+            if peer := self._peers.known(conn):
+                data = self._socket.recv(zmq.NOBLOCK)
+            else:
+                frame = self._socket.recv(zmq.NOBLOCK, copy=False)
+                peer, data = self._peers.learn(conn, frame), frame.bytes
             extra = 0
             while self._socket.getsockopt(zmq.RCVMORE):
                 self._socket.recv(zmq.NOBLOCK)
                 extra += 1
-            self._serve(conn, frame, extra)
+            self._serve(Request(conn, 0, {}, *peer), data, extra)
 
-    def _serve(self, conn: bytes, frame: zmq.Frame, extra: int) -> None:
-        uid, pid = _peer(frame)
-        request = Request(conn, 0, {}, uid, pid)
+    def _serve(self, request: Request, data: bytes, extra: int) -> None:
         try:
             if extra:
                 raise BadFrame(f"{extra + 1} frames after the identity, not one")
-            verb, sequence, payload = wire.decode(frame.bytes, msgspec.json.decode)
-            request = Request(conn, sequence, payload, uid, pid)
+            verb, sequence, payload = wire.decode(data, msgspec.json.decode)
+            request = request._replace(sequence=sequence, payload=payload)
             if verb == "hello":
                 registering.hello(self._hub, request, self._facts())
             elif verb in VERBS:
@@ -207,67 +283,10 @@ class Router:
     def _sweep(self) -> None:
         registering.look_for_the_gone(self._hub)
         delivering.expire(self._hub)
+        self._door.look()
         self._hub.later(SWEEP_S, self._sweep)
 
     def _housekeep(self) -> None:
         registering.forget_conns(self._hub)
         registering.look_after_names(self._hub)
-        before = self._hub.steady_wall() - self._hub.settings.retention_days * 86400
-        self._hub.store.submit(lambda store: store.purge(before))
         self._hub.later(HOUSEKEEPING_S, self._housekeep)
-
-
-def _peer(frame: zmq.Frame) -> tuple[int, int]:
-    """Return uid and pid of an ipc peer as the kernel gives them, 0 where it does not."""
-    try:
-        _, uid, _, pid = str(frame.get("Peer-Address")).split(":")
-        return int(uid), int(pid)
-    except (ValueError, zmq.ZMQError):
-        return 0, 0
-
-
-def _load(hub: Hub, store: Store) -> None:
-    """Fill the hub from the store: names, holders that may come back, open messages."""
-    now, wall = hub.clock.mono(), hub.clock.wall()
-    for row in store.endpoints():
-        hub.endpoints[row["name"]] = _endpoint(hub, row, now)
-    for row in store.open_messages():
-        endpoint = hub.endpoint(row["endpoint"])
-        entry = Entry(row["seq"], row["id"], row["lane"], row["size"], 0.0)
-        entry.deadline = now + max(0.0, row["deadline"] - wall)
-        entry.deaths = row["deaths"]
-        entry.redelivered = bool(row["redelivered"])
-        entry.suspect = entry.deaths > 0  # what merely came back is none
-        entry.started_before = bool(row["started_before"])
-        entry.asks, entry.claimed = bool(row["asks"]), bool(row["claimed"])
-        endpoint.mailbox.add(entry)
-        if State(row["state"]) is not State.QUEUED:
-            _in_hand(hub, endpoint, entry, row, store)
-
-
-def _in_hand(hub: Hub, endpoint: Endpoint, entry: Entry, row: Row, store: Store) -> None:
-    """Take up a delivery that was with a holder when the broker ended."""
-    if endpoint.holder is None:  # killed between two commits: it had left
-        entry.redelivered = True
-        entry.started_before |= row["state"] == State.STARTED
-        return
-    entry.state, entry.token = State(row["state"]), row["token"]
-    endpoint.mailbox.adopt(entry.id)  # in its holder's hands, until that one is gone
-    if entry.token and (stored := store.find(entry.id)):
-        message = json.loads(stored["message"])
-        path = tuple(message.get("path", ()))
-        hub.turns[entry.token] = Turn(endpoint.name, entry.id, message.get("hops", 0), path)
-
-
-def _endpoint(hub: Hub, row: Row, now: float) -> Endpoint:
-    endpoint = Endpoint(row["name"], hub.settings, row["seen"])
-    endpoint.declared, endpoint.epoch = bool(row["declared"]), row["epoch"]
-    endpoint.instance = row["instance"]
-    if row["instance"]:
-        # After a reboot the pid means nothing: the holder is gone (pid 0 would only be silent).
-        here = row["boot"].partition("/")[0] == hub.boot.partition("/")[0]
-        process = Process(row["pid"], row["start"]) if here else Process(2**31 - 1)
-        endpoint.holder = Holder(row["instance"], process, row["epoch"], None)
-        endpoint.holder.beat = now + hub.settings.reclaim_s - hub.settings.stale_s
-        endpoint.holder.since = row["seen"]
-    return endpoint

@@ -1,16 +1,20 @@
 """
 The store's tables. One row per message; `log` collects its steps as JSON lines for `trace`.
 
-`user_version` is the schema's version: a newer store stops the start, it is never written to.
+Rule 1: `user_version` is the schema's version: a newer store stops the start, it is never written
+to. Rule 2: a step that was released is never changed; a new file takes them all, an old one those
+that it lacks, after a copy of it was made.
 """
 
+import os
 import sqlite3
 from pathlib import Path
 from typing import Final
 
 from wakebus.broker.errors import WakebusError
 
-VERSION: Final = 1
+# In a new file only, before all else: free space can be given back to the disk in steps.
+GIVE_BACK: Final = "PRAGMA auto_vacuum=INCREMENTAL"
 
 PRAGMAS: Final = (
     "PRAGMA journal_mode=WAL",
@@ -20,7 +24,7 @@ PRAGMAS: Final = (
     "PRAGMA secure_delete=ON",  # a purged body is gone
 )
 
-TABLES: Final = """
+FIRST: Final = """
 CREATE TABLE message (
     seq INTEGER PRIMARY KEY,
     id TEXT NOT NULL UNIQUE,
@@ -66,6 +70,20 @@ CREATE TABLE endpoint (
 );
 """
 
+# Dead letters and boxes. `silent`: handled, and left in the inbox for whoever looks; `retried`:
+# how often it was dead and brought back. At the row's end, so read only with the body.
+SECOND: Final = """
+ALTER TABLE message ADD COLUMN silent INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE message ADD COLUMN retried INTEGER NOT NULL DEFAULT 0;
+DROP INDEX message_dead;
+CREATE INDEX message_dead ON message (done) WHERE state IN ('dead', 'refused');
+CREATE INDEX message_silent ON message (endpoint) WHERE silent;
+CREATE TABLE mark (bus REAL NOT NULL, wall REAL NOT NULL, up REAL NOT NULL, boot TEXT NOT NULL);
+"""
+
+STEPS: Final = (FIRST, SECOND)
+VERSION: Final = len(STEPS)
+
 
 class NewerStore(WakebusError):
     """The file was written by a newer wakebus."""
@@ -73,13 +91,49 @@ class NewerStore(WakebusError):
     code = "newer_store"
 
 
+def set_up(db: sqlite3.Connection) -> None:
+    """Set what a connection to the store needs."""
+    if db.execute("PRAGMA page_count").fetchone()[0] == 0:
+        db.execute(GIVE_BACK)
+    for pragma in PRAGMAS:
+        db.execute(pragma)
+
+
 def migrate(db: sqlite3.Connection, path: Path) -> None:
-    """Make the tables in a new file. Raises NewerStore."""
-    version = db.execute("PRAGMA user_version").fetchone()[0]
+    """Make the tables in a new file, or what an older one lacks. Raises NewerStore."""
+    version = check_version(db, path)
+    if 0 < version < VERSION:
+        copy_to(db, path.with_name(f"{path.name}.version-{version}"))
+    for number in range(version, VERSION):
+        db.executescript(f"BEGIN;{STEPS[number]}PRAGMA user_version={number + 1};COMMIT")
+
+
+def check_version(db: sqlite3.Connection, path: Path) -> int:
+    """Return the schema's version. Raises NewerStore."""
+    version = int(db.execute("PRAGMA user_version").fetchone()[0])
     if version > VERSION:
         raise NewerStore(
             f"{path} was written by a newer wakebus (schema {version}, this one knows {VERSION}); "
             "install that version, or move the file away to start empty"
         )
-    if version == 0:
-        db.executescript(f"BEGIN;{TABLES}PRAGMA user_version={VERSION};COMMIT")
+    return version
+
+
+def copy_to(db: sqlite3.Connection, copy: Path) -> None:
+    """Write the whole store to `copy`, which is there only once it is complete."""
+    draft = copy.with_name(f"{copy.name}.draft")
+    draft.unlink(missing_ok=True)
+    os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    other = sqlite3.connect(draft)
+    try:
+        db.backup(other)
+    finally:
+        other.close()
+    draft.replace(copy)
+
+
+def drop_old_copies(path: Path, before: float) -> None:
+    """Remove copies that were made before a migration, and before `before` (wall seconds)."""
+    for copy in path.parent.glob(f"{path.name}.version-*"):
+        if copy.stat().st_mtime < before:
+            copy.unlink()

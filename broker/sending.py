@@ -20,6 +20,7 @@ from wakebus.broker.errors import (
 from wakebus.broker.hub import Endpoint, Hub, Request, digest
 from wakebus.broker.mailbox import Entry
 from wakebus.broker.message import Message
+from wakebus.broker.notices import check_not_ours
 from wakebus.broker.state import State
 from wakebus.broker.store import Put, Row
 from wakebus.broker.waiting import receipt, tell_answer
@@ -28,20 +29,23 @@ from wakebus.broker.waiting import receipt, tell_answer
 def send(hub: Hub, request: Request) -> None:
     """Verb `send`: check, store, then answer with the receipt."""
     payload = request.payload
-    message, claimed = _origin(hub, request, messages.from_wire(payload.get("message")))
+    given = messages.from_wire(payload.get("message"), msgspec.json.encode)
+    message, claimed = _origin(hub, request, given)
+    for field, name in (("from", message.sender), ("to", message.to)):
+        check_not_ours(name, field)
     queue, asks = payload.get("queue") is True, payload.get("asks") is True
     known = queue or hub.known(message.to)
     blob = msgspec.json.encode(message.to_wire())
     if hub.store.full():
         raise Busy("the broker has more work waiting than it takes; try again in a second")
     endpoint = hub.endpoint(message.to) if known else Endpoint(message.to, hub.settings)
-    now = hub.clock.wall()
+    now = hub.steady_wall()
     ahead = len(endpoint.mailbox) + endpoint.arriving
     put = Put(
         *(message, blob, now, now + message.ttl_s),
         log=_first_lines(hub, request, message, claimed, ahead, hub.live(endpoint)),
         known=known,
-        full=_no_room(hub, endpoint, len(blob)),
+        full=endpoint.full(hub.settings, len(blob)),
         asks=asks,
         claimed=claimed,
     )
@@ -53,7 +57,7 @@ def send(hub: Hub, request: Request) -> None:
         endpoint.arriving_bytes -= len(blob)
         _stored(hub, request, endpoint, put, result, ahead)
 
-    hub.store.submit(lambda store: store.put(put), done, len(blob))
+    hub.store.submit(put, done, len(blob))
 
 
 def _origin(hub: Hub, request: Request, message: Message) -> tuple[Message, bool]:
@@ -77,20 +81,6 @@ def _origin(hub: Hub, request: Request, message: Message) -> tuple[Message, bool
             f"and cannot send as {message.sender}"
         )
     return message, not names
-
-
-def _no_room(hub: Hub, endpoint: Endpoint, size: int) -> str:
-    limits = hub.settings
-    waiting = len(endpoint.mailbox) + endpoint.arriving
-    if (
-        waiting >= limits.mailbox_messages
-        or endpoint.mailbox.bytes + endpoint.arriving_bytes + size > limits.mailbox_bytes
-    ):
-        return (
-            f"the mailbox of {endpoint.name} is full ({waiting} messages); "
-            "nothing was stored, try again when it has caught up"
-        )
-    return ""
 
 
 def _first_lines(
@@ -131,7 +121,5 @@ def _enter(hub: Hub, endpoint: Endpoint, put: Put, seq: int) -> None:
     message = put.message
     deadline = hub.clock.mono() + message.ttl_s
     entry = Entry(seq, message.id, message.lane, len(put.blob), deadline)
-    entry.asks, entry.claimed = put.asks, put.claimed
-    endpoint.mailbox.add(entry)
-    if endpoint.name not in hub.endpoints:  # forgotten while the store worked
-        hub.endpoints[endpoint.name] = endpoint
+    entry.asks, entry.claimed, entry.type = put.asks, put.claimed, message.type
+    hub.enter(endpoint, entry)

@@ -32,6 +32,9 @@ class Settings(NamedTuple):
     reclaim_s: float = 10.0  # a holder's time to come back after a broker start
     known_days: float = 30.0
     retention_days: float = 7.0
+    store_bytes: int = 2 << 30
+    events_in_hwm: int = 10_000
+    events_out_hwm: int = 2_000  # events that wait for one slow subscriber; beyond, it misses them
     log_bytes: int = 5 << 20
     log_files: int = 3
     services: bool = True

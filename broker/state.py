@@ -31,10 +31,13 @@ class Event(StrEnum):
     RETURNED = "returned"  # its holder died, left, or was fenced
     EXPIRED = "expired"
     EXHAUSTED = "exhausted"
+    CANCELLED = "cancelled"  # taken back
+    RETRIED = "retried"  # a dead letter gets another life
 
 
 ENDS: Final = frozenset({State.HANDLED, State.REFUSED, State.DEAD})
 OPEN: Final = frozenset(State) - ENDS
+DEATHS: Final = frozenset({State.REFUSED, State.DEAD})
 
 NEXT: Final[dict[tuple[State, Event], State]] = {
     (State.QUEUED, Event.GOT): State.HELD,
@@ -47,6 +50,8 @@ NEXT: Final[dict[tuple[State, Event], State]] = {
     **{(state, Event.RETURNED): State.QUEUED for state in OPEN},
     (State.QUEUED, Event.EXPIRED): State.DEAD,
     (State.QUEUED, Event.EXHAUSTED): State.DEAD,
+    (State.QUEUED, Event.CANCELLED): State.DEAD,
+    **{(state, Event.RETRIED): State.QUEUED for state in (State.DEAD, State.REFUSED)},
 }
 
 

@@ -9,18 +9,18 @@ import json
 import logging
 import sqlite3
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
+from wakebus.broker import bulk, keeping, schema, story
 from wakebus.broker import message as messages
-from wakebus.broker import schema, story
 from wakebus.broker.errors import Conflict, MailboxFull, Unavailable, UnknownTarget, WakebusError
 from wakebus.broker.state import State
 
 log = logging.getLogger("wakebus.store")
 
 LOG_BYTES: Final = 16 << 10  # of one message's steps: `later` every second must not fill the disk
-PURGE_ROWS: Final = 200  # deletes go in small steps, between other work
 
 Row = dict[str, Any]
 Work = Callable[["Store"], Any]
@@ -33,7 +33,8 @@ class Damaged(WakebusError):
     code = "damaged"
 
 
-class Put(NamedTuple):
+@dataclass(slots=True)
+class Put:
     """A checked message with all that is stored beside it. Times in wall seconds."""
 
     message: messages.Message
@@ -45,6 +46,11 @@ class Put(NamedTuple):
     full: str  # why the mailbox takes no new message, or ""
     asks: bool
     claimed: bool
+    bounded: bool = True  # refused while the store is over its bound
+
+    def __call__(self, store: "Store") -> Row:
+        """Store it: a work as any other, but many that come together are stored at once."""
+        return store.put(self)
 
 
 class Store:
@@ -54,13 +60,20 @@ class Store:
         self.path = path
         self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         self._db.row_factory = sqlite3.Row
+        self.room = keeping.Room(self._db)
         try:
-            for pragma in schema.PRAGMAS:
-                self._db.execute(pragma)
+            schema.set_up(self._db)
             schema.migrate(self._db, path)
+            found = path.stat()
+            self.file = (found.st_dev, found.st_ino)  # another one at `path` is not this store
         except BaseException:
             self._db.close()
             raise
+
+    @property
+    def db(self) -> sqlite3.Connection:
+        """The connection, for other files' SQL in a transaction of this one."""
+        return self._db
 
     def close(self) -> None:
         """Move the log into the file and close it."""
@@ -77,7 +90,7 @@ class Store:
         """Run `works` and commit; return a result or WakebusError for each."""
         try:
             self._db.execute("BEGIN IMMEDIATE")
-            results = [self._guarded(work) for work in works]
+            results = bulk.run(self, works)
             self._db.execute("COMMIT")
             return results
         except sqlite3.Error as exc:
@@ -89,7 +102,8 @@ class Store:
             log.error("the store cannot write: %s", exc)
             return [Unavailable(f"the store cannot write: {exc}")] * len(works)
 
-    def _guarded(self, work: Work) -> Any:
+    def guarded(self, work: Work) -> Any:
+        """Return what `work` returns, or the error that it alone has met."""
         self._db.execute("SAVEPOINT one")
         try:
             result = work(self)
@@ -125,6 +139,8 @@ class Store:
         kept = not put.known and self._awaited(msg)
         if not put.known and not kept:
             raise UnknownTarget(f"nobody ever registered {msg.to!r}", to=msg.to)
+        if put.bounded:
+            self.room.need(len(put.blob))
         state = State.HANDLED if kept else State.QUEUED
         cursor = self._db.execute(
             "INSERT INTO message (id, sender, endpoint, lane, key, reply_to, cause, type, state,"
@@ -179,7 +195,7 @@ class Store:
         """Return every open message without its body, oldest first."""
         return self._all(
             "SELECT seq, id, endpoint, lane, size, deadline, state, deaths, redelivered,"
-            " started_before, asks, claimed, token, sender, cause FROM message"
+            " started_before, asks, claimed, token, sender, cause, type FROM message"
             " WHERE done IS NULL ORDER BY seq"
         )
 
@@ -188,23 +204,16 @@ class Store:
         return story.related(self._all, id)
 
     def counts(self) -> Row:
-        """Return `dead`, `messages` (numbers), `bytes` of the files, `set_aside` (their names)."""
+        """Return `dead`, `messages`, `early` (numbers), `bytes` and `set_aside` of the files."""
         row = self._one(
             "SELECT (SELECT count(*) FROM message WHERE state IN ('dead','refused')) AS dead,"
             " (SELECT count(*) FROM message) AS messages",
         )
         assert row is not None
         files = (self.path, Path(f"{self.path}-wal"))
-        aside = sorted(f.name for f in self.path.parent.glob(f"{self.path.name}.corrupt-*Z"))
+        aside = sorted(f.name for f in self.path.parent.glob(f"{self.path.name}.[cr]*-*Z"))
         size = sum(f.stat().st_size for f in files if f.exists())
-        return {**row, "bytes": size, "set_aside": aside}
-
-    def purge(self, before: float) -> int:
-        """Delete some messages that ended before `before` (wall s); return how many."""
-        return self._db.execute(
-            "DELETE FROM message WHERE seq IN (SELECT seq FROM message WHERE done < ? LIMIT ?)",
-            (before, PURGE_ROWS),
-        ).rowcount
+        return {**row, "bytes": size, "set_aside": aside, "early": self.room.early}
 
     # --- endpoints ------------------------------------------------------------------------
 
@@ -250,7 +259,10 @@ class Store:
 
     def checkpoint(self) -> None:
         """Move the write-ahead log into the file, without making anybody wait."""
-        self._db.execute("PRAGMA wal_checkpoint(PASSIVE)")
+        try:
+            self._db.execute("PRAGMA wal_checkpoint(PASSIVE)")
+        except sqlite3.OperationalError as exc:  # a full disk: the log keeps it all
+            log.error("the write-ahead log cannot be moved into the store: %s", exc)
 
     def wal_bytes(self) -> int:
         """Return the size of the write-ahead log."""

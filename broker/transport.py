@@ -55,7 +55,7 @@ class Transport:
         self._pending: dict[int, Pending] = {}
         self._outbox: deque[Pending] = deque()
         self._connected = threading.Event()
-        self._closing = self._ended = False
+        self._closing = self._ended = self._woken = False
         self._closed_at = 0.0
         self._wake_read, self._wake_write = os.pipe()
         os.set_blocking(self._wake_write, False)
@@ -111,8 +111,9 @@ class Transport:
 
     def _wake(self) -> None:
         # Under the lock: a descriptor that was closed belongs to somebody else a moment later.
-        if self._ended or threading.current_thread() is self._thread:
+        if self._woken or self._ended or threading.current_thread() is self._thread:
             return
+        self._woken = True
         try:
             os.write(self._wake_write, b"x")
         except BlockingIOError:
@@ -150,7 +151,8 @@ class Transport:
         while not self._closing or self._last_words():
             events = dict(poller.poll(50 if self._outbox else 1000))
             if self._wake_read in events:
-                _drain(self._wake_read)
+                drain(self._wake_read)
+                self._woken = False  # last, and before the outbox: what comes later wakes again
             if monitor in events:
                 self._watch(monitor)
             if socket in events:
@@ -214,8 +216,7 @@ class Transport:
             except WakebusError:
                 continue  # no broker of ours writes this
             if verb in ("ok", "err"):
-                with self._lock:
-                    pending = self._pending.pop(sequence, None)
+                pending = self._pending.pop(sequence, None)  # in one step: no lock
                 if pending is not None:
                     pending.settle(verb, payload)
             else:
@@ -256,7 +257,8 @@ def _open(address: str) -> "tuple[zmq.Context[Any], zmq.Socket[bytes], zmq.Socke
     return context, socket, monitor
 
 
-def _drain(descriptor: int) -> None:
+def drain(descriptor: int) -> None:
+    """Empty a pipe that does not block."""
     try:
         while os.read(descriptor, 4096):
             pass

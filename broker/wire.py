@@ -56,7 +56,7 @@ def dumps(value: Any) -> bytes:
 
 def _check_integers(value: Any, encoded: bytes) -> None:
     """Raise BadFrame if `value`, whose JSON is `encoded`, holds an integer beyond a double."""
-    if not _MANY_DIGITS.search(encoded):
+    if len(encoded) < 309 or not _MANY_DIGITS.search(encoded):
         return  # nearly always, and cheap
     todo = [value]
     while todo:

@@ -20,7 +20,17 @@ CLIENT_NAMES = {"Client", "Delivery", "Later", "Message", "Outcome", "Refusal", 
 
 PURE = [
     *("broker.wire", "broker.message", "broker.state", "broker.mailbox", "broker.errors"),
+    *("broker.topics", "broker.event"),
     *("adapters.base", "adapters.channel", "adapters.errors", "adapters.markup"),
+    *("adapters.answers", "adapters.bodies", "adapters.codes", "adapters.ids", "adapters.urls"),
+    *(
+        "broker.gaps",
+        "adapters.feishu",
+        "adapters.dingtalk",
+        "adapters.split",
+        "adapters.calls",
+        "adapters.mask",
+    ),
     *("plugin.rules.model", "plugin.rules.match", "plugin.rules.render", "plugin.rules.clean"),
     *("plugin.rules.errors", "plugin.environment", "plugin.receive.label"),
 ]

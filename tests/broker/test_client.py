@@ -682,5 +682,6 @@ def test_a_sender_imports_nothing_of_weight(broker: Broker) -> None:
         *(f"wakebus.{name}" for name in ("broker",)),
         *(f"wakebus.broker.{name}" for name in ("client", "errors", "message", "paths")),
         *(f"wakebus.broker.{name}" for name in ("pending", "receipt", "transport", "wire")),
+        *(f"wakebus.broker.{name}" for name in ("queries", "eventing", "steps")),
     }
     assert others <= {"pwd"}

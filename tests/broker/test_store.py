@@ -3,7 +3,6 @@
 import stat
 import time
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -147,17 +146,6 @@ def test_what_belongs_together(store: Store) -> None:
     assert rows[0]["message"]["channel"] == "c:1" and "secret" not in repr(rows[0]["message"])
     assert store.related("nothing") == []
     assert [row["id"] for row in store.related("e")] == ["e"]
-
-
-def test_purging_is_for_what_has_ended(store: Store) -> None:
-    """PROTOCOL-8.6: in small steps."""
-    for n in range(250):
-        stored(store, put(f"m{n}"))
-        if n:
-            run(store, partial(Store.mark, id=f"m{n}", line="", state="handled", done=1.0))
-    assert run(store, lambda s: s.purge(2.0)) == [200]
-    assert run(store, lambda s: s.purge(2.0)) == [49]
-    assert store.counts()["messages"] == 1
 
 
 def test_endpoints(store: Store) -> None:

@@ -106,3 +106,21 @@ def test_a_fault_ends_the_process(tmp_path: Path) -> None:
     )
     found = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=60)
     assert found.returncode == 70
+
+
+def test_a_log_that_cannot_be_moved_waits(
+    tmp_path: Path, woken: threading.Event, caplog: pytest.LogCaptureFixture
+) -> None:
+    """PROTOCOL-8.3: on a full disk; nothing is lost by it, and the broker goes on."""
+    store = Store(tmp_path / "bus.db")
+    for n in range(400):
+        store.save_endpoint(f"{n}" * 200, seen=1.0)
+    store.db.execute("BEGIN IMMEDIATE")  # a checkpoint in a transaction is an error
+    store.checkpoint()
+    store.db.execute("COMMIT")
+    assert "cannot be moved" in caplog.text
+    thread = StoreThread(store, woken.set)
+    seen: list[Any] = []
+    thread.submit(lambda s: len(s.endpoints()), seen.append)
+    _collect_until(thread, lambda: seen == [400])
+    thread.stop()

@@ -41,6 +41,7 @@ KEYS = [
     *("id", "to", "epoch", "name", "state", "timeout", "message", "token", "takeover", "holding"),
     *("after_s", "outcome", "reason", "more", "hops", "path", "queue", "asks", "meta"),
     *("min", "max", "instance", "pid"),
+    *("topic", "event", "pub", "n", "missed"),
 ]
 
 

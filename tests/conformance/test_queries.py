@@ -154,4 +154,8 @@ def test_status(broker: Broker, peers: MakePeer) -> None:
         "dead_letters": 1,
         "messages": 1,
         "set_aside": [],
+        "store_limit": 2 << 30,
+        "purged_early": 0,
+        "notices_lost": 0,
+        "events": dict.fromkeys(("in", "bytes_in", "out", "bytes_out", "missed", "dropped"), 0),
     }
