@@ -181,7 +181,7 @@ def body_of(args: argparse.Namespace) -> dict[str, Any]:
         raise Usage("give either a text or --body JSON, not both")
     if raw is None and text is None:
         raise Usage("give a text, or - to read it from standard input")
-    fields = _json_object(raw) if raw is not None else {"text": _text(text)}
+    fields = _body(raw) if raw is not None else {"text": _text(text)}
     # An empty channel is what "$WAKEBUS_CHANNEL" gives in a turn without one.
     flags = {"type": args.type, "channel": args.channel or None}
     return fields | {name: value for name, value in flags.items() if value is not None}
@@ -194,16 +194,23 @@ def _text(given: str) -> str:
     return text
 
 
-def _json_object(given: str) -> dict[str, Any]:
-    where, text = ("standard input", _stdin()) if given == "-" else ("--body", given)
+def _body(given: str) -> dict[str, Any]:
+    value = json_object(given, "--body")
+    if not value:
+        where = "standard input" if given == "-" else "--body"
+        raise Usage(f'{where} is an empty object; write at least {{"text": "…"}}')
+    return value
+
+
+def json_object(given: str, what: str) -> dict[str, Any]:
+    """Return the JSON object in `given`, or on standard input for `-`. Raises Usage."""
+    where, text = ("standard input", _stdin()) if given == "-" else (what, given)
     try:
         value = json.loads(text, parse_constant=_no_constant)
     except (ValueError, RecursionError) as exc:
         raise Usage(f"{where} is not JSON: {exc}") from exc
     if not isinstance(value, dict):
         raise Usage(f"{where} is JSON, but not an object {{…}}: {_KINDS[type(value)]}")
-    if not value:
-        raise Usage(f'{where} is an empty object; write at least {{"text": "…"}}')
     return value
 
 

@@ -18,6 +18,7 @@ from wakebus.broker.errors import (
     BadFrame,
     BadMessage,
     BadName,
+    BadTopic,
     Conflict,
     NameTaken,
     NotRunning,
@@ -97,7 +98,7 @@ def guarded(name: str, run: Callable[[argparse.Namespace], int], args: argparse.
 
 def status_of(error: WakebusError) -> int:
     """Return the exit status that tells a script what to do."""
-    if isinstance(error, Usage | BadMessage | BadName | TooBig | BadFrame):
+    if isinstance(error, Usage | BadMessage | BadName | BadTopic | TooBig | BadFrame):
         return USAGE
     if isinstance(error, TimedOut):  # without an id: a question to the broker, no message
         return LATE if error.data.get("id") else FAILED

@@ -17,6 +17,8 @@ CALM = {"WAKEBUS_SERVICES": "false", "WAKEBUS_STALE_S": "60"}
 class Broker:
     """`python -m wakebus.broker run` in `root`; `settings` become WAKEBUS_<NAME>."""
 
+    program: tuple[str, ...] = ("-m", "wakebus.broker")
+
     def __init__(self, root: Path, **settings: object) -> None:
         self.root = root
         self.folder = root / "bus"
@@ -34,7 +36,7 @@ class Broker:
         """Start it and wait until it is ready; what it said instead is in `word`."""
         assert not self.alive, "it runs already"
         ready, child_end = os.pipe()
-        command = [sys.executable, "-P", "-m", "wakebus.broker", "run", "--ready-fd"]
+        command = [sys.executable, "-P", *self.program, "run", "--ready-fd"]
         with (self.root / "output").open("ab") as output:
             self.process = subprocess.Popen(
                 [*command, str(child_end)],

@@ -56,7 +56,7 @@ class Bench:
 
     def __init__(self, folder: Path, **settings: Any) -> None:
         self.wall, self.mono = 1.8e9, 1_000.0
-        clock = Clock(lambda: self.wall, lambda: self.mono)
+        clock = Clock(lambda: self.wall, lambda: self.mono, lambda: self.mono)
         self.hub = Hub(Settings(**settings), clock, "boot/1")
         self.slow = SlowStore(folder / "bus.db")
         self.hub.store = self.slow  # type: ignore[assignment]

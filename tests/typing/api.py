@@ -4,7 +4,7 @@ The public API of `wakebus.broker`, used as its callers use it: checked by mypy,
 `mypy --strict tests/typing` fails when a type that callers rely on has changed.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, assert_type
 
@@ -12,12 +12,15 @@ from wakebus.broker import (
     Answer,
     Client,
     Delivery,
+    Event,
+    Gap,
     Later,
     Message,
     Outcome,
     Receipt,
     Refusal,
     Refused,
+    Subscription,
     TimedOut,
     Undecided,
     WakebusError,
@@ -67,6 +70,7 @@ def handle(delivery: Delivery) -> Outcome:
     assert_type(delivery.asks, bool)
     assert_type(delivery.sender_known, bool)
     assert_type(delivery.claimed, bool)
+    assert_type(delivery.retried, int)
     delivery.started()
     delivery.started("t" * 16)
     delivery.take_more()
@@ -100,6 +104,53 @@ def receive() -> None:
     bus.register("worker-5", "no handler")  # type: ignore[arg-type]
     bus.register("worker-6", lambda delivery: 7)  # type: ignore[arg-type,return-value]
     bus.close()
+
+
+def boxes() -> None:
+    with Client() as bus:
+        assert_type(bus.dead_letters(to="worker", limit=5), Iterator[dict[str, Any]])
+        assert_type(
+            bus.dead_letters(sender="ci", older_than=60, oldest=True), Iterator[dict[str, Any]]
+        )
+        assert_type(bus.inbox("worker", all=True), Iterator[dict[str, Any]])
+        assert_type(bus.retry(["id"], force=True, by="me"), dict[str, Any])
+        assert_type(bus.purge(("id",)), dict[str, Any])
+        assert_type(bus.cancel("id", by="me"), Receipt)
+
+
+def see(event: Event) -> None:
+    assert_type(event.topic, str)
+    assert_type(event.pub, str)
+    assert_type(event.n, int)
+    assert_type(event.envelope, dict[str, Any])
+    assert_type(event.type, str)
+    assert_type(event.ts, float)
+    assert_type(event.src, str)
+
+
+def miss(gap: Gap) -> None:
+    assert_type(gap.topic, str)
+    assert_type(gap.pub, str)
+    assert_type(gap.missed, int)
+    assert_type(gap.n, int)
+
+
+def events() -> None:
+    with Client() as bus:
+        bus.publish("ci.build.done")
+        bus.publish("ci.build.done", {"ok": True})
+        bus.publish("ci.build.done", MappingProxyType({"ok": True}), confirm=True)
+        assert_type(bus.dropped, int)
+        assert_type(bus.missed, int)
+        assert_type(bus.subscribe("ci.**", see), Subscription)
+        seen: list[Event] = []
+        with bus.subscribe(["ci.*", "agent.**"], seen.append, on_gap=miss) as subscription:
+            assert_type(subscription.patterns, tuple[str, ...])
+            assert_type(subscription.received, int)
+            assert_type(subscription.missed, int)
+            assert_type(subscription.closed, bool)
+        subscription.close()
+        bus.subscribe("ci.**", miss)  # type: ignore[arg-type]
 
 
 def look() -> None:

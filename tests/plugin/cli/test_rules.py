@@ -36,7 +36,7 @@ def test_init_then_check(home: Path, capsys: Captured) -> None:
     assert "--force" in capsys.readouterr().err
     assert call("init", "--force") == 0
     assert call("check") == 0
-    assert "10 rules, 0 warnings" in capsys.readouterr().out
+    assert "11 rules, 0 warnings" in capsys.readouterr().out
 
 
 def test_init_where_nothing_can_be_written(home: Path, capsys: Captured) -> None:
