@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 import wakebus.adapters.http
-from fakes.wire import PEM, Act, Conversation, Server, answer
+from fakes.wire import AUTHORITY, Act, Conversation, Server, answer
 from wakebus.adapters.base import Request, Response
 from wakebus.adapters.errors import DeliveryError, NotSent, Rejected, Uncertain
 from wakebus.adapters.http import MAX_ANSWER, Https, check
@@ -32,9 +32,10 @@ def _plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def trusted(monkeypatch: pytest.MonkeyPatch) -> Https:
+def trusted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Https:
     """A transport that trusts the fake's certificate, by the environment."""
-    monkeypatch.setenv("SSL_CERT_FILE", str(PEM))
+    AUTHORITY.cert_pem.write_to_path(str(tmp_path / "authority.pem"))
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "authority.pem"))
     return Https()
 
 

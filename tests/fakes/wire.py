@@ -6,11 +6,12 @@ import ssl
 import struct
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from types import TracebackType
 
-# A key that protects nothing, and its certificate for the address 127.0.0.1.
-PEM = Path(__file__).parent / "loopback.pem"
+import trustme
+
+AUTHORITY = trustme.CA()
+CERTIFICATE = AUTHORITY.issue_cert("127.0.0.1")
 Act = Callable[["Conversation"], None]
 
 
@@ -45,14 +46,14 @@ class Server:
     """
     `with Server(act) as server`: `server.url`; `server.seen`: the requests, whole.
 
-    reads: whether it reads a request at all. tls: it speaks https, with the certificate in PEM.
+    reads: whether it reads a request at all. tls: it speaks https, with CERTIFICATE.
     """
 
     def __init__(self, act: Act, *, reads: bool = True, tls: bool = False) -> None:
         self._act, self._reads = act, reads
         self._tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER) if tls else None
         if self._tls:
-            self._tls.load_cert_chain(PEM)
+            CERTIFICATE.configure_cert(self._tls)
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = self._listener.getsockname()[1]
         self.url = (
