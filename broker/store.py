@@ -8,7 +8,7 @@ harms no other in its batch.
 import json
 import logging
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -86,7 +86,7 @@ class Store:
         """Close it as it is."""
         self._db.close()
 
-    def transaction(self, works: list[Work]) -> list[Any]:
+    def transaction(self, works: Sequence[Work]) -> list[Any]:
         """Run `works` and commit; return a result or WakebusError for each."""
         try:
             self._db.execute("BEGIN IMMEDIATE")

@@ -177,4 +177,4 @@ def test_a_notice_is_not_bounded_by_the_store(bench: Bench) -> None:
     bench.slow.store.room._unmeasured = 1 << 30
     expire(bench)
     assert len(told(bench)) == 1
-    assert Put._field_defaults == {"bounded": True}
+    assert Put.__dataclass_fields__["bounded"].default is True

@@ -3,6 +3,7 @@
 import json
 import time
 from collections import deque
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +18,13 @@ from wakebus.broker.store import Done, Put, Store, Work
 
 def put(id: str = "m1", **changes: Any) -> Put:
     """Return a message on its way into the store."""
-    beside = {k: changes.pop(k) for k in Put._fields if k in changes}
+    beside = {k: changes.pop(k) for k in Put.__dataclass_fields__ if k in changes}
     data = {"id": id, "ts": 1.0, "from": "ci", "to": "worker", "body": {"text": "hi"}, **changes}
     message = messages.from_wire(data)
     blob = json.dumps(message.to_wire()).encode()
     now = time.time()
     made = Put(message, blob, now, now + 60, "", True, "", False, False)
-    return made._replace(**beside)
+    return replace(made, **beside)
 
 
 class SlowStore:

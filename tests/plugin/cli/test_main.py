@@ -20,6 +20,8 @@ HELP = {
     "dead purge": ("ID", "--to", "--all", "--older-than", "--yes"),
     "inbox": ("E", "--all", "--json", "Nothing is taken"),
     "cancel": ("ID", "--json", "queued"),
+    "publish": ("TOPIC", "JSON", "--json", "exit status"),
+    "tail": ("PATTERN", "--json", "--count", "Ctrl-C"),
     "endpoints": ("add", "remove", "--json"),
     "endpoints add": ("NAME",),
     "rules": ("init", "check", "test"),
