@@ -12,6 +12,7 @@ import os
 import resource
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -38,7 +39,7 @@ class SlowStore(Store):
         if (FAULTS / "full").exists():
             self.db.execute("PRAGMA max_page_count=1")  # which means: not one more than there are
 
-    def transaction(self, works: list[Work]) -> list[object]:
+    def transaction(self, works: Sequence[Work]) -> list[object]:
         """Wait where a slow disk would: when all is written, before it is safe; `stalled` tells."""
         results = super().transaction(works)
         while (FAULTS / "stall").exists():
