@@ -234,7 +234,7 @@ class Router:
             if extra:
                 raise BadFrame(f"{extra + 1} frames after the identity, not one")
             verb, sequence, payload = wire.decode(data, msgspec.json.decode)
-            request = request._replace(sequence=sequence, payload=payload)
+            request = Request(request.conn, sequence, payload, request.uid, request.pid)
             if verb == "hello":
                 registering.hello(self._hub, request, self._facts())
             elif verb in VERBS:

@@ -264,13 +264,6 @@ class Store:
         except sqlite3.OperationalError as exc:  # a full disk: the log keeps it all
             log.error("the write-ahead log cannot be moved into the store: %s", exc)
 
-    def wal_bytes(self) -> int:
-        """Return the size of the write-ahead log."""
-        try:
-            return Path(f"{self.path}-wal").stat().st_size
-        except OSError:
-            return 0
-
     def _one(self, sql: str, args: tuple[Any, ...] = ()) -> Row | None:
         row = self._db.execute(sql, args).fetchone()
         return None if row is None else dict(row)

@@ -23,7 +23,12 @@ log = logging.getLogger("wakebus.store")
 BATCH: Final = 2_000  # rows in one commit: keeps a receipt below ~50 ms behind a burst
 BATCH_BYTES: Final = 4 << 20
 QUEUE: Final = 20_000  # waiting functions; beyond it senders are told `busy`
+# The log is moved into the file when this much was written, or a little in a pause. Not after each
+# commit, nor by the log's size, which never shrinks: two more fsyncs doubled a lone send's time.
 CHECKPOINT_BYTES: Final = 16 << 20
+PAUSE_BYTES: Final = 1 << 20
+PAUSE_S: Final = 0.2
+COMMIT_BYTES: Final = 32 << 10  # pages that the smallest commit writes, about
 
 
 class StoreThread:
@@ -35,6 +40,7 @@ class StoreThread:
         self._results: deque[tuple[Done, Any]] = deque()
         self._ready = threading.Condition()
         self._busy = 0
+        self._logged = 0  # bytes since the last checkpoint, about
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name="store")
         self._thread.start()
@@ -70,29 +76,39 @@ class StoreThread:
 
     def _run(self) -> None:
         try:
-            while batch := self._next_batch():
-                results = self._store.transaction([work for work, _, _ in batch])
+            while (batch := self._next_batch()) is not None:
+                if not batch or self._logged > CHECKPOINT_BYTES:
+                    self._store.checkpoint()
+                    self._logged = 0
+                results = self._run_batch(batch) if batch else []
                 with self._ready:
                     for (_, done, _), result in zip(batch, results, strict=True):
                         if done is not None:
                             self._results.append((done, result))
                     self._busy = 0
-                self._wake()
-                if not self._queue or self._store.wal_bytes() > CHECKPOINT_BYTES:
-                    self._housekeeping()
+                if batch:
+                    self._wake()
         except BaseException:
             log.critical("the store thread failed; the broker ends", exc_info=True)
             logging.shutdown()
             os._exit(70)
 
-    def _housekeeping(self) -> None:
-        if self._store.wal_bytes() > CHECKPOINT_BYTES // 16:
-            self._store.checkpoint()
+    def _run_batch(self, batch: list[tuple[Work, Done | None, int]]) -> list[Any]:
+        before = self._store.db.total_changes
+        results = self._store.transaction([work for work, _, _ in batch])
+        if self._store.db.total_changes != before:
+            self._logged += COMMIT_BYTES + 2 * sum(size for _, _, size in batch)
+        return results
 
-    def _next_batch(self) -> list[tuple[Work, Done | None, int]]:
+    def _next_batch(self) -> list[tuple[Work, Done | None, int]] | None:
+        """Return what to run; nothing in a pause that should be used, None at the end."""
         with self._ready:
             while not self._queue and not self._stopping:
-                self._ready.wait()
+                much = self._logged > PAUSE_BYTES
+                if not self._ready.wait(PAUSE_S if much else None) and much:
+                    return []
+            if not self._queue:
+                return None
             batch: list[tuple[Work, Done | None, int]] = []
             size = 0
             while self._queue and len(batch) < BATCH and size < BATCH_BYTES:

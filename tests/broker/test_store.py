@@ -162,7 +162,7 @@ def test_the_file_survives_without_a_close(tmp_path: Path) -> None:
     """PROTOCOL-8.1: what was committed is read from the log."""
     one = Store(tmp_path / "bus.db")
     stored(one, put())
-    assert one.wal_bytes() > 0
+    assert (tmp_path / "bus.db-wal").stat().st_size > 0
     copy = tmp_path / "copy"
     copy.mkdir()
     for file in tmp_path.glob("bus.db*"):

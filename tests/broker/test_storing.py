@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from fakes.broker import until
+from wakebus.broker import storing
 from wakebus.broker.errors import Refused
 from wakebus.broker.store import Store
 from wakebus.broker.storing import BATCH, QUEUE, StoreThread
@@ -123,4 +124,50 @@ def test_a_log_that_cannot_be_moved_waits(
     seen: list[Any] = []
     thread.submit(lambda s: len(s.endpoints()), seen.append)
     _collect_until(thread, lambda: seen == [400])
+    thread.stop()
+
+
+class Counted(Store):
+    """A store that tells when its log was moved into the file."""
+
+    moved = 0
+
+    def checkpoint(self) -> None:
+        self.moved += 1
+        super().checkpoint()
+
+
+def test_the_log_is_moved_in_a_pause(
+    tmp_path: Path, woken: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once for what was written, however often it is looked at; never for what was only read."""
+    monkeypatch.setattr(storing, "PAUSE_BYTES", storing.COMMIT_BYTES)
+    monkeypatch.setattr(storing, "PAUSE_S", 0.01)
+    store = Counted(tmp_path / "bus.db")
+    thread = StoreThread(store, woken.set)
+    for n in range(2):
+        thread.submit(lambda s, n=n: s.save_endpoint(f"e{n}", seen=1.0))  # type: ignore[misc]
+        until(thread.idle)
+    until(lambda: store.moved == 1)
+    seen: list[Any] = []
+    for _ in range(20):
+        thread.submit(lambda s: len(s.endpoints()), seen.append)
+        until(lambda: not thread._queue)
+    _collect_until(thread, lambda: seen == [2] * 20)
+    assert store.moved == 1
+    thread.stop()
+
+
+def test_a_long_log_is_moved_without_a_pause(
+    tmp_path: Path, woken: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a broker that is never idle would fill the disk."""
+    monkeypatch.setattr(storing, "CHECKPOINT_BYTES", storing.COMMIT_BYTES)
+    monkeypatch.setattr(storing, "PAUSE_S", 60.0)
+    store = Counted(tmp_path / "bus.db")
+    thread = StoreThread(store, woken.set)
+    for n in range(5):
+        thread.submit(lambda s, n=n: s.save_endpoint(f"e{n}", seen=1.0))  # type: ignore[misc]
+        until(thread.idle)
+    until(lambda: store.moved == 2)
     thread.stop()
