@@ -4,6 +4,9 @@ Names, bytes, disk: the broker and its client. Knows no platform and no agent.
     client      send, ask, register, list           receipt      what a sender is told
     receiver    the names that a client holds       hands        what it has in its hands
     delivery    what a handler is given             outcome      what a handler says of it
+    aio         the same for asyncio                steps        calls, for both clients
+    stream      a subscription in a loop            handover     from threads to a loop
+    looping     how the loop runs the calls
     workers     threads for handlers                transport    a client's one IO thread
     pending     a request on its way                message      the message and its limits
     wire        one frame, in and out               errors       everything raised on purpose
@@ -40,7 +43,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from wakebus.broker.aio import AsyncClient as AsyncClient
     from wakebus.broker.client import Client as Client
+    from wakebus.broker.delivery import AsyncDelivery as AsyncDelivery
     from wakebus.broker.delivery import Delivery as Delivery
     from wakebus.broker.errors import Refused as Refused
     from wakebus.broker.errors import TimedOut as TimedOut
@@ -54,12 +59,16 @@ if TYPE_CHECKING:
     from wakebus.broker.outcome import Refusal as Refusal
     from wakebus.broker.receipt import Answer as Answer
     from wakebus.broker.receipt import Receipt as Receipt
+    from wakebus.broker.stream import AsyncSubscription as AsyncSubscription
     from wakebus.broker.subscription import Subscription as Subscription
 
 __version__ = "0.1.0"
 
 _HOME = {
     "Answer": "receipt",
+    "AsyncClient": "aio",
+    "AsyncDelivery": "delivery",
+    "AsyncSubscription": "stream",
     "Client": "client",
     "Receipt": "receipt",
     "Delivery": "delivery",

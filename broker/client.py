@@ -47,6 +47,7 @@ class Client(Events):
     def __init__(self, socket: str | None = None, *, timeout: float = 5.0) -> None:
         self.timeout = timeout
         self.instance = os.urandom(8).hex()  # not by `secrets`: it loads OpenSSL
+        self._random: list[bytes] = []
         self._socket = socket
         self._receiving: Receiver | None = None  # made by the first `register`
         self._lock = threading.RLock()  # a signal handler may close
@@ -98,7 +99,7 @@ class Client(Events):
         fields: dict[str, Any] = {"text": body} if isinstance(body, str) else dict(body)
         fields |= {k: v for k, v in (("type", type), ("channel", channel)) if v is not None}
         message = {
-            "id": id or messages.new_id(now),
+            "id": id or messages.new_id(now, self._five_bytes()),
             "ts": now,
             "from": sender or self._own_name() or "cli",
             "to": to,
@@ -147,6 +148,15 @@ class Client(Events):
         left = max(0.0, wait - (time.monotonic() - started))
         return (yield from steps_of(Client.wait_answer)(self, stored.id, left))
 
+    def _five_bytes(self) -> bytes:
+        # One call of the kernel for 64 ids: it may cost as much as all the rest of a send.
+        try:
+            return self._random.pop()
+        except IndexError:
+            data = os.urandom(320)
+            self._random += [data[at : at + 5] for at in range(0, 315, 5)]
+            return data[315:]
+
     def _own_name(self) -> str | None:
         return self._receiving.own_name() if self._receiving else None
 
@@ -170,14 +180,17 @@ class Client(Events):
 
         Raises NameTaken, BadName, NotRunning or TimedOut.
         """
-        from wakebus.broker.receiver import Receiver
-
         with self._lock:
             if self._closed:
                 raise NotRunning(CLOSED)
             if self._receiving is None:
-                self._receiving = Receiver(self._transport, self.instance)
+                self._receiving = self._receiver()
         return self._receiving.register(name, handler, takeover, on_lost, self.timeout)
+
+    def _receiver(self) -> "Receiver":
+        from wakebus.broker.receiver import Receiver
+
+        return Receiver(self._transport, self.instance)
 
     @asks
     def unregister(self, name: str) -> Steps[None]:

@@ -110,6 +110,16 @@ class Events(Queries):
 
         Raises BadTopic, NotRunning, TimedOut.
         """
+        return self._subscribe(pattern, handler, on_gap)
+
+    def _subscribe(
+        self,
+        pattern: "str | Iterable[str]",
+        handler: "Callable[[Event], object]",
+        on_gap: "Callable[[Gap], object] | None",
+        room: "Callable[[], bool] | None" = None,
+    ) -> "Subscription":
+        """Subscribe; while `room()` is false events are missed."""
         from wakebus.broker.subscriber import Probe
         from wakebus.broker.topics import check_pattern
 
@@ -121,7 +131,7 @@ class Events(Queries):
         mark, asked = self._probing(" ".join(patterns))
         subscriber = self._subscriber or self._open_subscriber()
         probe = Probe(mark, asked, lambda: self._arrived(mark))
-        return subscriber.subscribe(patterns, handler, on_gap, probe)
+        return subscriber.subscribe(patterns, handler, on_gap, probe, room)
 
     @property
     def missed(self) -> int:

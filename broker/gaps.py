@@ -9,6 +9,8 @@ that is made up (nobody signs an event) can make a wrong gap, never a lost event
 import os
 from typing import Final, NamedTuple
 
+from wakebus.broker.event import Own
+
 # About 3 MB in a subscriber to `**`; a fleet of 500 agents with 20 topics each fits.
 LINES: Final = 10_000
 
@@ -84,16 +86,17 @@ class Numbers:
     def __init__(self, limit: int = LINES) -> None:
         self._limit = limit
         self.pub = ""
-        self.last: dict[str, int] = {}
+        self.own: dict[str, Own] = {}
         self.renew()
 
     def renew(self) -> None:
         """Begin anew."""
         self.pub = os.urandom(8).hex()
-        self.last.clear()
+        self.own.clear()
 
-    def add(self, topic: str) -> None:
+    def add(self, topic: str) -> Own:
         """Have a counter for `topic`, at 0."""
-        if len(self.last) >= self._limit:
+        if len(self.own) >= self._limit:
             self.renew()
-        self.last[topic] = 0
+        own = self.own[topic] = Own(topic, self.pub)
+        return own

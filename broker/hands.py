@@ -20,12 +20,13 @@ from wakebus.broker.errors import Fenced, NotRegistered, NotRunning, WakebusErro
 from wakebus.broker.outcome import Later, Outcome, Refusal, ack
 from wakebus.broker.pending import CLOSED, Pending
 from wakebus.broker.transport import Transport
-from wakebus.broker.workers import Workers
 
 NO_THREAD_S: Final = 1.0  # a message comes again after this when no thread can start
 
 Handler = Callable[[Delivery], Outcome]
 Key = tuple[str, str]  # name and id
+# Has a handler run, without waiting, and says `done`; RuntimeError: it cannot, it has no thread.
+Run = Callable[["Hands", Handler, Delivery], None]
 
 
 class Word:
@@ -38,7 +39,7 @@ class Word:
         delivery: Delivery,
         verb: str,
         fields: dict[str, Any],
-        settle: Callable[[WakebusError | None], None],
+        settle: Callable[[WakebusError | None], object],
     ) -> None:
         self.delivery, self.verb, self.fields, self.settle = delivery, verb, fields, settle
         self.pending: Pending | None = None
@@ -57,8 +58,8 @@ class Names(Protocol):
 class Hands:
     """See the module's rules."""
 
-    def __init__(self, transport: Transport, names: Names, workers: Workers) -> None:
-        self._transport, self._names, self._workers = transport, names, workers
+    def __init__(self, transport: Transport, names: Names, run: Run) -> None:
+        self._transport, self._names, self._run = transport, names, run
         self._held: dict[Key, Delivery] = {}
         self._acks: dict[Key, Word] = {}  # on their way, of what is held
         self._lock = threading.Lock()
@@ -95,7 +96,7 @@ class Hands:
             self._held[key] = delivery
         self._transport.request("got", self._reference(delivery), fleeting=True)
         try:
-            self._workers.run(lambda: self._handle(handler, delivery))
+            self._run(self, handler, delivery)
         except RuntimeError:  # the process has no thread to spare
             self._end(delivery, Later(NO_THREAD_S))
 
@@ -115,12 +116,17 @@ class Hands:
             self._acks.pop(key, None)
         return True
 
-    def _handle(self, handler: Handler, delivery: Delivery) -> None:
+    def handle(self, handler: Handler, delivery: Delivery) -> None:
+        """Call the handler, in this thread, and say what came of it."""
         try:
             outcome = handler(delivery)
         # Also SystemExit: a handler that ends its thread would block its lane for ever.
         except BaseException as exc:
-            outcome = Refusal(_what_failed(exc))
+            outcome = failed(exc)
+        self.done(delivery, outcome)
+
+    def done(self, delivery: Delivery, outcome: Outcome) -> None:
+        """Say what a handler made of its delivery (any thread)."""
         if delivery.lost:
             self._let_go(delivery)
         else:
@@ -188,11 +194,17 @@ class Hands:
         self.say(Word(delivery, verb, fields, settle))
         stored.wait()  # ends with the answer, with the name or with the client
         if errors:
-            delivery.lost = isinstance(errors[0], Fenced | NotRegistered | NotRunning)
+            lose(delivery, errors[0])
             raise errors[0]
 
 
-def _what_failed(exc: BaseException) -> str:
+def lose(delivery: Delivery, error: WakebusError) -> None:
+    """Take it that `started` was answered with `error`: it may be no longer ours."""
+    delivery.lost = isinstance(error, Fenced | NotRegistered | NotRunning)
+
+
+def failed(exc: BaseException) -> Refusal:
+    """Return the outcome of a handler that raised."""
     what = traceback.format_exception_only(exc)[-1].strip()  # also where `str(exc)` fails
     last = traceback.extract_tb(exc.__traceback__)[-1]
-    return f"the handler failed: {what} ({Path(last.filename).name}:{last.lineno})"
+    return Refusal(f"the handler failed: {what} ({Path(last.filename).name}:{last.lineno})")

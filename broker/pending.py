@@ -37,7 +37,7 @@ class Pending:
         self,
         sequence: int,
         frame: bytes,
-        notify: "Callable[[Pending], None] | None" = None,
+        notify: "Callable[[Pending], object] | None" = None,
         fleeting: bool = False,
     ) -> None:
         self.sequence, self.frame = sequence, frame

@@ -19,7 +19,7 @@ from typing import Any, Final
 import zmq
 
 from wakebus.broker.errors import NotRunning, Refused
-from wakebus.broker.event import encode, stamp
+from wakebus.broker.event import Own, encode, frame_of, stamp
 from wakebus.broker.gaps import Numbers
 from wakebus.broker.pending import CLOSED
 from wakebus.broker.topics import check_topic
@@ -51,7 +51,7 @@ class Publisher:
         self._socket = _open(self._context, address)
         self._lock = threading.RLock()  # a signal handler may publish
         self._numbers = Numbers()
-        self._last = self._numbers.last
+        self._own = self._numbers.own
         self._there = self._was_there = self._closed = self._has_waited = False
         self._next_look = 0.0
         self._probes: deque[bytes] = deque(maxlen=64)
@@ -63,15 +63,17 @@ class Publisher:
         Raises BadTopic, Refused (`bus.**`), BadMessage, TooBig; NotRunning until the broker has
         been there once.
         """
+        # Not acquire and try: 0.15 µs less, but a Ctrl-C between the two would keep the lock.
         with self._lock:
             try:
-                n = self._last[topic] + 1
+                own = self._own[topic]
             except (KeyError, TypeError):
-                n = self._begin(topic)
-            frame = encode(topic, self._numbers.pub, n, stamp(topic, fields, time.time()))
+                own = self._begin(topic)
+            n = own.last + 1
+            frame = frame_of(own, n, fields, time.time())
             if not self._there or time.monotonic() >= self._next_look:
                 self._look(timeout)
-            self._last[topic] = n
+            own.last = n
             if not self._there:
                 self.dropped += 1
                 return
@@ -80,10 +82,9 @@ class Publisher:
             except zmq.Again:
                 self.dropped += 1
 
-    def _begin(self, topic: str) -> int:
+    def _begin(self, topic: str) -> Own:
         _check(topic)
-        self._numbers.add(topic)
-        return 1
+        return self._numbers.add(topic)
 
     # --- what the broker is subscribed to -------------------------------------------------
 

@@ -15,8 +15,9 @@ from typing import Any
 
 from wakebus.broker import message as messages
 from wakebus.broker import wire
+from wakebus.broker.delivery import Delivery
 from wakebus.broker.errors import NameTaken, NotRegistered, NotRunning, TimedOut, WakebusError
-from wakebus.broker.hands import Handler, Hands, Word
+from wakebus.broker.hands import Handler, Hands, Run, Word
 from wakebus.broker.pending import CLOSED, Pending
 from wakebus.broker.transport import Transport
 from wakebus.broker.workers import Workers
@@ -37,15 +38,18 @@ class _Name:
 
 
 class Receiver:
-    """All names of one client."""
+    """All names of one client. `run`: has handlers run, by default in threads."""
 
-    def __init__(self, transport: Transport, instance: str) -> None:
+    def __init__(self, transport: Transport, instance: str, run: Run | None = None) -> None:
         self._transport, self._instance = transport, instance
         self._names: dict[str, _Name] = {}
         self._beat: Pending | None = None
         self._lock = threading.Lock()
         self._workers = Workers()
-        self._hands = Hands(transport, self, self._workers)
+        self._hands = Hands(transport, self, run or self._in_thread)
+
+    def _in_thread(self, hands: Hands, handler: Handler, delivery: Delivery) -> None:
+        self._workers.run(lambda: hands.handle(handler, delivery))
 
     def own_name(self) -> str | None:
         """Return the first name held."""

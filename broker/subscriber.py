@@ -20,7 +20,7 @@ import zmq
 from wakebus.broker.errors import NotRunning, WakebusError
 from wakebus.broker.pending import CLOSED
 from wakebus.broker.plane import Plane
-from wakebus.broker.subscription import OnEvent, OnGap, Subscription
+from wakebus.broker.subscription import OnEvent, OnGap, Room, Subscription
 from wakebus.broker.topics import filters
 from wakebus.broker.transport import HANDSHAKE_MS, RECONNECT_MAX_MS, RECONNECT_MS, drain
 
@@ -28,6 +28,10 @@ HWM: Final = 2_000  # EVENTS.md; as much again waits in the broker
 BURST: Final = 500  # events of one subscription before the next one has its turn
 ASK_AGAIN_MS: Final = (5, 10, 20, 50, 100, 200)
 LOOK_S: Final = 0.5
+
+# Without the options of zmq.Socket.recv: 0.25 µs instead of 0.37 (200 B).
+_receive: Final = zmq.backend.Socket.recv
+_NOBLOCK: Final = int(zmq.NOBLOCK)
 
 
 class Subscriber:
@@ -55,10 +59,15 @@ class Subscriber:
     # --- any thread -----------------------------------------------------------------------
 
     def subscribe(
-        self, patterns: tuple[str, ...], on_event: OnEvent, on_gap: OnGap | None, probe: "Probe"
+        self,
+        patterns: tuple[str, ...],
+        on_event: OnEvent,
+        on_gap: OnGap | None,
+        probe: "Probe",
+        room: Room | None = None,
     ) -> Subscription:
         """Open a subscription, wait until `probe` has come back through it, start it."""
-        subscription = Subscription(self, patterns, on_event, on_gap)
+        subscription = Subscription(self, patterns, on_event, on_gap, room)
         with self._lock:
             self._check_open()
             address = self._plane.events_out
@@ -149,10 +158,6 @@ class Subscriber:
             self._end()
 
     def _look_around(self, poller: zmq.Poller) -> None:
-        for socket in [s for s, subscription in self._open.items() if subscription.closed]:
-            poller.unregister(socket)
-            del self._open[socket]
-            socket.close(0)
         with self._lock:
             new, self._new = self._new, deque()
             old, self._address = self._address, self._plane.events_out
@@ -166,6 +171,11 @@ class Subscriber:
         for _, subscription, early in new:
             for frame in early:
                 subscription.take(frame)
+        # Last: also one that was closed before it was looked at.
+        for socket in [s for s, subscription in self._open.items() if subscription.closed]:
+            poller.unregister(socket)
+            del self._open[socket]
+            socket.close(0)
 
     def _end(self) -> None:
         with self._lock:
@@ -232,11 +242,9 @@ def _came_back(socket: "zmq.Socket[bytes]", mark: bytes, early: list[bytes], pau
 
 
 def _hand_out(socket: "zmq.Socket[bytes]", subscription: Subscription) -> None:
-    receive, take = socket.recv, subscription.take
+    take = subscription.take
     try:
         for _ in range(BURST):
-            if subscription.closed:
-                return
-            take(receive(zmq.NOBLOCK))
+            take(_receive(socket, _NOBLOCK))
     except zmq.Again:
         pass

@@ -25,6 +25,7 @@ log: Final = logging.getLogger("wakebus.events")
 
 OnEvent = Callable[[Event], object]
 OnGap = Callable[[Gap], object]
+Room = Callable[[], bool]  # whether the handler takes an event just now
 
 _new: Final = tuple.__new__  # a NamedTuple's own constructor is four times as slow
 
@@ -42,10 +43,12 @@ class Subscription:
         patterns: tuple[str, ...],
         on_event: OnEvent,
         on_gap: OnGap | None,
+        room: Room | None = None,
     ) -> None:
         self.patterns = patterns
         self.received = self.missed = 0
         self._subscriber, self._on_event, self._on_gap = subscriber, on_event, on_gap
+        self._room = room
         self._matches = [matcher(pattern) for pattern in patterns]
         self._lines, self._bus = Lines(), Lines(BUS_LINES)
         self._kinds: set[tuple[str, type[BaseException]]] = set()
@@ -75,17 +78,21 @@ class Subscription:
 
     def take(self, frame: bytes) -> None:
         """Hand one event out if it is wanted; tell of the gap before it."""
+        if self._closed:
+            return
         head, _, rest = frame.partition(b" ")
         line = self._lines.get(head)
         digits, _, body = rest.partition(b"\0")
-        if line is None or not _usual(digits) or len(frame) > MAX_EVENT:
+        # A number as `decode` takes it; what is not usual, that one decides.
+        usual = digits.isdigit() and len(digits) < 16 and digits[0] != 48
+        if line is None or not usual or len(frame) > MAX_EVENT:
             self._take_exactly(frame, head)
         elif line.wanted:
             # Topic and publisher were checked when the line began: half of the work on an event.
             try:
                 envelope = open_envelope(body)
             except BadFrame as exc:
-                self._complain("an event", exc)
+                self.complain("an event", exc)
             else:
                 self._give(line, _new(Event, (line.topic, line.pub, int(digits), envelope)))
 
@@ -93,7 +100,7 @@ class Subscription:
         try:
             event = decode(frame)
         except BadFrame as exc:
-            self._complain("an event", exc)
+            self.complain("an event", exc)
             return
         topic, pub, n, _ = event
         lines = self._lines
@@ -110,6 +117,8 @@ class Subscription:
             self._give(line, event)
 
     def _give(self, line: Line, event: Event) -> None:
+        if self._room is not None and not self._room():
+            return  # missed: the line stays where it is, so that its next event shows the gap
         if missed := line.step(event.n):
             if missed < 0:
                 return
@@ -119,7 +128,7 @@ class Subscription:
             try:
                 self._on_event(event)
             except (Exception, SystemExit) as exc:
-                self._complain("a handler", exc)
+                self.complain("a handler", exc)
 
     def _tell(self, gap: Gap) -> None:
         self.missed += gap.missed
@@ -128,9 +137,10 @@ class Subscription:
             try:
                 self._on_gap(gap)
             except (Exception, SystemExit) as exc:
-                self._complain("on_gap", exc)
+                self.complain("on_gap", exc)
 
-    def _complain(self, what: str, error: BaseException) -> None:
+    def complain(self, what: str, error: BaseException) -> None:
+        """Log an error, once for each kind."""
         kind = (what, type(error))
         if kind in self._kinds or len(self._kinds) >= KINDS:
             return
@@ -142,8 +152,3 @@ class Subscription:
             type(error).__name__,
             exc_info=error,
         )
-
-
-def _usual(digits: bytes) -> bool:
-    """Whether these are a number as `decode` takes it; what is not usual, that one decides."""
-    return digits.isdigit() and len(digits) < 16 and digits[0] != 48

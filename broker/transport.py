@@ -78,7 +78,7 @@ class Transport:
         self,
         verb: str,
         payload: dict[str, Any],
-        notify: Callable[[Pending], None] | None = None,
+        notify: Callable[[Pending], object] | None = None,
         *,
         fleeting: bool = False,
     ) -> Pending:

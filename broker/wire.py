@@ -42,8 +42,7 @@ def encode(verb: str, sequence: int, payload: dict[str, Any]) -> bytes:
 def dumps(value: Any) -> bytes:
     """Return compact UTF-8 JSON, or raise BadFrame (NaN, lone surrogate, unknown type)."""
     try:
-        text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-        data = text.encode()
+        data = _encode(value).encode()
     except UnicodeEncodeError as exc:
         raise BadFrame("text holds a lone surrogate, which is no Unicode character") from exc
     except RecursionError as exc:
@@ -95,6 +94,11 @@ def _finite(text: str) -> float:
     return value
 
 
+# Made once: json.dumps and json.loads make theirs anew each time.
+_encode: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+_decode: Final = json.JSONDecoder(parse_constant=_no_constant, parse_float=_finite).decode
+
+
 def loads(data: bytes) -> Any:
     """
     Return the JSON value in `data`, by the standard library.
@@ -102,7 +106,7 @@ def loads(data: bytes) -> Any:
     Raises ValueError (also for NaN, lone surrogates and bytes that are not UTF-8).
     """
     # json.loads(bytes) decodes with "surrogatepass"; the strict decoder is wanted here.
-    value = json.loads(data.decode(), parse_constant=_no_constant, parse_float=_finite)
+    value = _decode(data.decode())
     # An escaped "\ud800" passes the decoder; only then is the value worth a second look.
     if b"\\u" in data:
         dumps(value)

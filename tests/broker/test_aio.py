@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Coroutine, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -104,7 +105,9 @@ def test_what_is_asked(bus: AsyncClient, name: str) -> None:
             sent = [(await bus.send(name, f"text {n}")).id for n in range(3)]
             assert [row["id"] async for row in bus.inbox(name)] == sent
             assert (await bus.cancel(sent[0])).state == "dead"
-            assert [row["id"] async for row in bus.dead_letters(to=name, older_than=-60)] == sent[:1]
+            assert [row["id"] async for row in bus.dead_letters(to=name, older_than=-60)] == sent[
+                :1
+            ]
             assert (await bus.retry(sent[:1]))["retried"] == sent[:1]
             assert (await bus.trace(sent[1]))[0]["state"] == "queued"
             assert (await bus.read(sent[2])).text == "text 2"
@@ -143,7 +146,7 @@ def test_the_example_of_the_readme(shared_broker: Broker, client: Client) -> Non
     code = next(block for block in blocks if "AsyncClient" in block)
     client.register("counter", lambda delivery: {"words": 1})
     done = subprocess.run(
-        [sys.executable, "-X", "dev", "-W", "error", "-c", code],
+        [sys.executable, "-W", "error", "-c", code],
         env=shared_broker.env,
         capture_output=True,
         text=True,
@@ -171,7 +174,7 @@ def test_a_thousand_at_once_wake_the_loop_a_few_times(bus: AsyncClient, name: st
                 calls += 1
                 return original(*args, **kwargs)
 
-            loop.call_soon_threadsafe = counting  # type: ignore[method-assign]
+            loop.call_soon_threadsafe = counting  # type: ignore[method-assign,assignment]
             found = await asyncio.gather(*(bus.send(name, f"text {n}") for n in range(1000)))
             assert {receipt.state for receipt in found} == {"queued"}
             assert len({receipt.id for receipt in found}) == 1000
@@ -281,7 +284,7 @@ def test_later_comes_again(bus: AsyncClient, name: str) -> None:
     run(main())
 
 
-def test_closing_cancels_handlers_which_acknowledges_nothing(
+def test_closing_cancels_handlers_and_acknowledges_nothing(
     bus: AsyncClient, client: Client, name: str
 ) -> None:
     """What was in hand goes to the next holder, marked."""
@@ -336,9 +339,11 @@ def test_a_handler_that_somebody_cancels_gets_its_message_again(
 
 def test_who_lost_the_name_is_told(bus: AsyncClient, client: Client, name: str) -> None:
     """`on_lost` is called in the loop; `started` raises, and what comes then is not looked at."""
-    lost: list[tuple[str, str]] = []
+    lost: list[str] = []
     raised: list[Exception] = []
-    taken = threading.Event()
+
+    def tell(why: str) -> None:
+        lost.append(threading.current_thread().name)
 
     async def main() -> None:
         running = asyncio.Event()
@@ -354,22 +359,18 @@ def test_who_lost_the_name_is_told(bus: AsyncClient, client: Client, name: str) 
                 raise
 
         async with bus:
-            await bus.register(
-                name, handle, on_lost=lambda why: lost.append((why, threading.current_thread().name))
-            )
+            await bus.register(name, handle, on_lost=tell)
             sent = await bus.send(name, "x")
             await running.wait()
-            await asyncio.to_thread(
-                client.register, name, lambda d: taken.set() or {"by": "other"}, takeover=True
-            )
+            await asyncio.to_thread(client.register, name, lambda d: {"by": "other"}, takeover=True)
             done = await bus.wait(sent.id, 30)
             assert (done.state, done.outcome) == ("handled", {"by": "other"})
             while not raised:
                 await asyncio.sleep(0.01)
 
     run(main())
-    assert len(raised) == 1 and taken.is_set()
-    assert lost[0][1] == "MainThread"
+    assert len(raised) == 1
+    assert lost == ["MainThread"]
 
 
 # --- who stops waiting ------------------------------------------------------------------------
@@ -388,7 +389,7 @@ def test_a_cancelled_call_leaves_nothing(broker: Broker, name: str) -> None:
             await bus.declare(name)
             with frozen(broker.pid):
                 calls = [bus.send(name, "x", id="first"), bus.list(), bus.ask(name, "x", wait=600)]
-                tasks = [asyncio.create_task(call) for call in calls]  # type: ignore[arg-type]
+                tasks = [asyncio.create_task(call) for call in calls]
                 await asyncio.sleep(0.05)
                 with pytest.raises(TimeoutError):
                     async with asyncio.timeout(0.1):
@@ -464,7 +465,7 @@ def test_closing_ends_all_that_waits(bus: AsyncClient, name: str) -> None:
         await bus.register(name, stubborn)
         waiting = asyncio.create_task(bus.send(name, "x", wait=600))
         subscription = await bus.subscribe(name)
-        events = asyncio.create_task(anext(subscription, None))  # type: ignore[arg-type]
+        events = asyncio.create_task(anext(subscription, None))
         await started.wait()
         await bus.close()
         await bus.close()
@@ -526,36 +527,49 @@ async def main():
     await bus.subscribe("forgotten.**", print)
     await bus.send(sys.argv[1], "one", session="a")
     await running.wait()
-    asyncio.ensure_future(bus.send(sys.argv[1], "x", wait=600))
-    await asyncio.sleep(0)
+    if sys.argv[2] == "run":
+        asyncio.ensure_future(bus.send(sys.argv[1], "x", wait=600))  # comes while the loop ends
+        await asyncio.sleep(0)
 
-asyncio.run(main())
-with Client(timeout=30) as other:
-    other.send(sys.argv[1], "two", session="b")
-bus._transport._thread.join(30)
-print("ended", bus._transport._thread.is_alive())
+if sys.argv[2] == "run":
+    asyncio.run(main())
+else:
+    loop = asyncio.new_event_loop()
+    loop.run_until_complete(main())
+    for task in (tasks := asyncio.all_tasks(loop)):
+        task.cancel()
+    loop.run_until_complete(asyncio.wait(tasks))
+    loop.close()
+    with Client(timeout=30) as other:
+        other.send(sys.argv[1], "two", session="b")
+bus._transport._thread.join(60)
+print("ended", not bus._transport._thread.is_alive())
 del bus
 gc.collect()
 """
 
 
-def test_a_loop_that_ends_with_its_client_open(shared_broker: Broker, name: str) -> None:
-    """No warning, no error; the next message that comes ends the client, and its name is free."""
+@pytest.mark.parametrize("end", ["run", "close"])
+def test_a_loop_that_ends_with_its_client_open(shared_broker: Broker, name: str, end: str) -> None:
+    """
+    No warning, no error. `asyncio.run` ends the client; a loop that is merely closed does not tell,
+    but the next message that comes ends the client, and its name is free.
+    """
     done = subprocess.run(
-        [sys.executable, "-X", "dev", "-W", "error", "-c", FORGETFUL, name],
+        [sys.executable, "-W", "error", "-c", FORGETFUL, name, end],
         env=shared_broker.env,
         capture_output=True,
         text=True,
         timeout=90,
     )
-    assert (done.returncode, done.stdout, done.stderr) == (0, "ended False\n", "")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "ended True\n", "")
 
 
 def test_another_loop_is_an_error(bus: AsyncClient) -> None:
     """Said at once, with what to do."""
-    asyncio.run(bus.list())  # type: ignore[arg-type]
+    asyncio.run(bus.list())
     with pytest.raises(RuntimeError, match="another event loop"):
-        asyncio.run(bus.list())  # type: ignore[arg-type]
+        asyncio.run(bus.list())
     bus._core.close()
 
 
@@ -602,7 +616,8 @@ def test_events_by_handler(bus: AsyncClient, name: str, caplog: pytest.LogCaptur
             await bus.publish(name, confirm=True)
             while len(got) < 21 or len(seen) < 21:
                 await asyncio.sleep(0.01)
-            assert got == [*range(1, 21), 1]
+            # The confirmed one is another publisher's: between the two there is no order.
+            assert sorted(got) == [1, *range(1, 21)]
             subscription.close()
             await bus.publish(f"{name}.x")
             while len(seen) < 22:
@@ -623,11 +638,14 @@ def test_a_slow_consumer_misses_events_and_counts_them_exactly(
         nonlocal all_
         all_ += 1
 
-    def publish(first: int) -> None:
+    def seen(number: int) -> bool:
+        return all_ == number
+
+    def publish() -> None:
         for n in range(many):
             client.publish(name, {"x": n})
             if n % 500 == 499:
-                until(lambda n=n: all_ == first + n + 1, 30)
+                until(partial(seen, n + 1), 30)
 
     async def main() -> None:
         gaps: list[Gap] = []
@@ -635,14 +653,14 @@ def test_a_slow_consumer_misses_events_and_counts_them_exactly(
             await bus.subscribe(f"{name}", count)
             async with bus.subscribe(name, on_gap=gaps.append) as events:
                 # This one reads nothing meanwhile.
-                await asyncio.to_thread(publish, 0)
-                found = [await anext(events) for _ in range(BOX)]
-                assert [event.envelope["x"] for event in found] == [*range(BOX)]
-                assert events.missed == 0 and not gaps
-                await asyncio.to_thread(client.publish, name, {"x": "last"})
-                assert (await anext(events)).envelope["x"] == "last"
-                assert [gap.missed for gap in gaps] == [many - BOX] == [events.missed]
-                assert bus.missed == many - BOX
+                await asyncio.to_thread(publish)
+                numbers = [(await anext(events)).n for _ in range(BOX)]
+                await asyncio.to_thread(client.publish, name)
+                while numbers[-1] <= many:
+                    numbers.append((await anext(events)).n)
+                assert numbers[:BOX] == [*range(1, BOX + 1)] and numbers[-1] == many + 1
+                assert gaps and sum(gap.missed for gap in gaps) == events.missed == bus.missed
+                assert len(numbers) + events.missed == many + 1
 
     run(main())
 
@@ -661,8 +679,8 @@ def test_without_a_broker(bus_root: Path) -> None:
                 await bus.publish("a")
             with pytest.raises(NotRunning):
                 await bus.subscribe("a", print)
+            assert not left(bus)
             with pytest.raises(NotRunning):
                 await bus.register("a", handled)
-            assert not left(bus)
 
     run(main())

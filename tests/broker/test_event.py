@@ -11,7 +11,18 @@ from hypothesis import strategies as st
 
 from wakebus.broker import wire
 from wakebus.broker.errors import BadFrame, BadMessage, TooBig
-from wakebus.broker.event import MAX_EVENT, MAX_NUMBER, Event, check_numbers, decode, encode, stamp
+from wakebus.broker.event import (
+    MAX_EVENT,
+    MAX_NUMBER,
+    Event,
+    Own,
+    check_numbers,
+    decode,
+    encode,
+    frame_of,
+    open_envelope,
+    stamp,
+)
 
 PUB = "0123456789abcdef"
 HEAD = f"a.b\0{PUB} 7\0".encode()
@@ -85,6 +96,52 @@ def test_what_json_cannot_carry(value: object) -> None:
     """EVENTS-3.2: refused, named by its topic; nothing is turned into something else in silence."""
     with pytest.raises(BadMessage, match=r"^event a\.b: "):
         encode("a.b", PUB, 1, {"value": value})
+
+
+@given(st.dictionaries(texts | st.sampled_from(["type", "ts", "src"]), values, max_size=4))
+def test_the_short_way_writes_what_the_exact_one_writes(fields: dict[str, Any]) -> None:
+    """EVENTS-3.2: byte for byte, whatever the fields are."""
+    exact = encode("a.b", PUB, 7, stamp("a.b", fields, 1.5))
+    assert frame_of(Own("a.b", PUB), 7, fields, 1.5) == exact
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *(math.nan, [math.inf], 10**309, "\ud800", {"\ud800": 1}, b"bytes", {1, 2}, object()),
+        "x" * MAX_EVENT,
+    ],
+    ids=lambda value: ascii(value)[:20],
+)
+def test_the_short_way_lets_nothing_through(value: object) -> None:
+    """EVENTS-3.2, 3.3: it refuses what the exact one refuses, in the same words."""
+    with pytest.raises((BadMessage, TooBig)) as exact:
+        encode("a.b", PUB, 7, stamp("a.b", {"value": value}, 1.5))
+    with pytest.raises(type(exact.value)) as short:
+        frame_of(Own("a.b", PUB), 7, {"value": value}, 1.5)
+    assert str(short.value) == str(exact.value)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        *(b"{}", b'{"a":1.5,"b":null}', b'{"a":' + b"9" * 308 + b"}", b'{"a":' + b"9" * 310 + b"}"),
+        *(b"[]", b"1", b"{", b'{"a":NaN}', b'{"a":"' + b"x" * 400 + b'"}'),
+        *(b'{"a":' + b"[" * n + b"]" * n + b"}" for n in (1, 31, 32, 40, 200)),
+        b'{"a":' + b"[{}," * 10 + b"1" + b"]" * 10 + b',"b":[[[[[[[[[[[[[[[[[[[[[[[[]]]]]]]]]]]]'
+        b"]]]]]]]]]]]]}",
+    ],
+    ids=lambda body: ascii(body)[:40],
+)
+def test_an_envelope_is_opened_as_strictly_as_a_whole_frame(body: bytes) -> None:
+    """EVENTS-3.4: behind a known head the same envelopes are refused, and no others."""
+    try:
+        whole = decode(HEAD + body).envelope
+    except BadFrame:
+        with pytest.raises(BadFrame):
+            open_envelope(body)
+    else:
+        assert open_envelope(body) == whole
 
 
 def test_depth() -> None:

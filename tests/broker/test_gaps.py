@@ -50,11 +50,10 @@ def test_lines_are_bounded_and_those_in_use_stay() -> None:
 def test_a_publisher_with_too_many_topics_begins_anew() -> None:
     """Under another name: no subscriber takes its new numbers for old ones."""
     numbers = Numbers(3)
-    first, last = numbers.pub, numbers.last
+    first, own = numbers.pub, numbers.own
     for topic in ("a", "b", "c"):
-        numbers.add(topic)
-        numbers.last[topic] = 7
+        numbers.add(topic).last = 7
     assert numbers.pub == first and len(first) == 16
-    numbers.add("d")
-    assert numbers.pub != first
-    assert numbers.last == {"d": 0} and numbers.last is last
+    begun = numbers.add("d")
+    assert numbers.pub == begun.pub != first and begun.last == 0
+    assert numbers.own == {"d": begun} and numbers.own is own

@@ -171,3 +171,23 @@ def test_nothing_is_handed_out_after_close() -> None:
     heard.take("a", 2)
     heard.take("b", 1)
     assert heard.topics() == ["a"] and it.received == 1
+
+
+def test_without_room_events_are_missed_exactly() -> None:
+    """What comes meanwhile is a gap before the next event of its line, also of a new line."""
+    heard = Heard("a.**")
+    thread: Any = heard.thread
+    room = True
+    heard.it = Subscription(thread, ("a.**",), heard.all.append, heard.all.append, lambda: room)
+    heard.take("a.b", 1)
+    room = False
+    for n in (2, 3, 5):  # 4 is lost on the way
+        heard.take("a.b", n)
+    heard.take("a.new", 7)
+    assert heard.topics() == ["a.b"] and heard.it.missed == 0
+    room = True
+    heard.take("a.b", 6)
+    heard.take("a.new", 8)
+    told = [(one.topic, one.missed) for one in heard.all if isinstance(one, Gap)]
+    assert told == [("a.b", 4), ("a.new", 1)] and heard.it.missed == heard.thread.missed == 5
+    assert heard.it.received == 3

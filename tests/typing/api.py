@@ -4,12 +4,15 @@ The public API of `wakebus.broker`, used as its callers use it: checked by mypy,
 `mypy --strict tests/typing` fails when a type that callers rely on has changed.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, assert_type
 
 from wakebus.broker import (
     Answer,
+    AsyncClient,
+    AsyncDelivery,
+    AsyncSubscription,
     Client,
     Delivery,
     Event,
@@ -151,6 +154,53 @@ def events() -> None:
             assert_type(subscription.closed, bool)
         subscription.close()
         bus.subscribe("ci.**", miss)  # type: ignore[arg-type]
+
+
+async def handle_in_a_loop(delivery: AsyncDelivery) -> Outcome:
+    assert_type(delivery.message, Message)
+    assert_type(delivery.redelivered, bool)
+    await delivery.started()
+    await delivery.started("t" * 16)
+    delivery.take_more()
+    return Later(0.5) if delivery.asks else {"turn": 1}
+
+
+async def only_none_in_a_loop(delivery: AsyncDelivery) -> None:
+    """A handler may return nothing at all."""
+
+
+async def see_in_a_loop(event: Event) -> None:
+    """A handler of events may be a coroutine."""
+
+
+async def in_a_loop() -> None:
+    async with AsyncClient("/run/broker.sock", timeout=2) as bus:
+        assert_type(bus, AsyncClient)
+        receipt = await bus.send("worker", {"text": "x"}, type="ack", key="k", wait=5, timeout=2)
+        assert_type(receipt, Receipt)
+        assert_type(await bus.ask("worker", "done?", wait=60), Answer)
+        assert_type(await bus.wait(receipt.id, 5), Receipt)
+        assert_type(await bus.wait_answer(receipt.id, 5), Answer)
+        assert_type(await bus.register("a", handle_in_a_loop, on_lost=print, takeover=True), int)
+        await bus.register("b", only_none_in_a_loop)
+        await bus.unregister("a")
+        await bus.publish("ci.build.done", MappingProxyType({"ok": True}), confirm=True)
+        subscription = await bus.subscribe("ci.**", see_in_a_loop, on_gap=miss)
+        assert_type(subscription, AsyncSubscription)
+        assert_type(subscription.missed, int)
+        subscription.close()
+        async with bus.subscribe(["ci.*", "agent.**"]) as events:
+            async for event in events:
+                assert_type(event, Event)
+        assert_type(await bus.list(), Sequence[dict[str, Any]])
+        assert_type(await bus.status(), dict[str, Any])
+        assert_type(await bus.connected(1.0), bool)
+        assert_type(bus.inbox("worker"), AsyncIterator[dict[str, Any]])
+        assert_type(bus.dead_letters(to="worker", limit=5), AsyncIterator[dict[str, Any]])
+        await bus.register("c", handle)  # type: ignore[arg-type]
+        await bus.send("worker")  # type: ignore[call-arg]
+        await bus.send("worker", "x", kind="y")  # type: ignore[call-arg]
+        await bus.close()
 
 
 def look() -> None:
