@@ -18,6 +18,7 @@ from wakebus.broker.hub import Endpoint, Hub, Request, Turn, digest
 from wakebus.broker.mailbox import Entry
 from wakebus.broker.message import MAX_HOPS, MAX_PATH, check_name
 from wakebus.broker.state import ENDS, NEXT, Event, State, receipt_word
+from wakebus.broker.store import Store
 from wakebus.broker.waiting import tell_waiters
 
 MAX_OUTCOME: Final = 16 << 10
@@ -63,7 +64,7 @@ def hold(hub: Hub, endpoint: Endpoint, entry: Entry, done: Callable[[], None]) -
         return False
     entry.state = state
     line = hub.line("held", by=endpoint.name, pid=_pid(endpoint), attempt=entry.deaths + 1)
-    _record(hub, endpoint, entry, line, done)
+    _record(hub, endpoint, entry, line, done, urgent=False)
     return True
 
 
@@ -110,6 +111,8 @@ def _record(
     entry: Entry,
     line: str,
     answer: Callable[[], None],
+    *,
+    urgent: bool = True,
     **columns: Any,
 ) -> None:
     """Store an entry's state, then answer and tell who waits for it."""
@@ -120,7 +123,12 @@ def _record(
         hub.announcer.message(receipt_word(state), endpoint.name, entry)
         tell_waiters(hub, entry.id)
 
-    hub.store_surely(lambda store: store.mark(entry.id, line, state=state, **columns), done)
+    work = partial(_mark, id=entry.id, line=line, state=state, **columns)
+    hub.store_surely(work, done, urgent=urgent)
+
+
+def _mark(store: Store, *, id: str, line: str, **columns: Any) -> None:
+    store.mark(id, line, **columns)
 
 
 def handled(hub: Hub, request: Request) -> None:

@@ -227,7 +227,7 @@ class Hub:
         except Exception:
             log.exception("a step failed")
 
-    def store_surely(self, work: Work, done: Callable[[], None]) -> None:
+    def store_surely(self, work: Work, done: Callable[[], None], *, urgent: bool = True) -> None:
         """
         Run `work` in the store, again every second while the disk does not take it; then `done`.
 
@@ -242,7 +242,7 @@ class Hub:
                 log.error("a record was not stored: %s", result)
             done()
 
-        self.store.submit(work, finished)
+        self.store.submit(work, finished, urgent=urgent)
 
     def line(self, what: str, **fields: Any) -> str:
         """Return one line for a message's log: `t` is wall seconds."""

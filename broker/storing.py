@@ -28,6 +28,8 @@ QUEUE: Final = 20_000  # waiting functions; beyond it senders are told `busy`
 CHECKPOINT_BYTES: Final = 16 << 20
 PAUSE_BYTES: Final = 1 << 20
 PAUSE_S: Final = 0.2
+# A handler that is done at once says `handled` 1 ms after `got`: one commit for both.
+GATHER_S: Final = 0.004
 COMMIT_BYTES: Final = 32 << 10  # pages that the smallest commit writes, about
 
 
@@ -41,14 +43,21 @@ class StoreThread:
         self._ready = threading.Condition()
         self._busy = 0
         self._logged = 0  # bytes since the last checkpoint, about
-        self._stopping = False
+        self._urgent = self._stopping = False
         self._thread = threading.Thread(target=self._run, name="store")
         self._thread.start()
 
-    def submit(self, work: Work, done: Done | None = None, size: int = 0) -> None:
-        """Queue `work`; `done(result)` is called by `collect` after the commit that holds it."""
+    def submit(
+        self, work: Work, done: Done | None = None, size: int = 0, *, urgent: bool = True
+    ) -> None:
+        """
+        Queue `work`; `done(result)` is called by `collect` after the commit that holds it.
+
+        urgent: else it may wait a few milliseconds, to share the commit of what comes next.
+        """
         with self._ready:
             self._queue.append((work, done, size))
+            self._urgent |= urgent
             self._ready.notify()
 
     def full(self) -> bool:
@@ -107,6 +116,7 @@ class StoreThread:
                 much = self._logged > PAUSE_BYTES
                 if not self._ready.wait(PAUSE_S if much else None) and much:
                     return []
+            self._ready.wait_for(lambda: self._urgent or self._stopping, GATHER_S)
             if not self._queue:
                 return None
             batch: list[tuple[Work, Done | None, int]] = []
@@ -114,5 +124,6 @@ class StoreThread:
             while self._queue and len(batch) < BATCH and size < BATCH_BYTES:
                 batch.append(self._queue.popleft())
                 size += batch[-1][2]
+            self._urgent = bool(self._queue)
             self._busy = len(batch)
             return batch

@@ -171,3 +171,29 @@ def test_a_long_log_is_moved_without_a_pause(
         until(thread.idle)
     until(lambda: store.moved == 2)
     thread.stop()
+
+
+def test_what_may_wait_shares_the_next_commit(
+    tmp_path: Path, woken: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In its order; and alone it does not wait for ever."""
+    monkeypatch.setattr(storing, "GATHER_S", 30.0)
+    store = Store(tmp_path / "bus.db")
+    commits: list[int] = []
+    transaction = store.transaction
+
+    def counted(works: Any) -> list[Any]:
+        commits.append(len(works))
+        return transaction(works)
+
+    monkeypatch.setattr(store, "transaction", counted)
+    thread = StoreThread(store, woken.set)
+    seen: list[Any] = []
+    thread.submit(lambda s: "got", seen.append, urgent=False)
+    thread.submit(lambda s: "handled", seen.append)
+    _collect_until(thread, lambda: seen == ["got", "handled"])
+    assert commits == [2]
+    monkeypatch.setattr(storing, "GATHER_S", 0.01)
+    thread.submit(lambda s: "late", seen.append, urgent=False)
+    _collect_until(thread, lambda: seen[2:] == ["late"])
+    thread.stop()

@@ -34,7 +34,9 @@ class SlowStore:
         self.store = Store(path)
         self._queue: deque[tuple[Work, Done | None]] = deque()
 
-    def submit(self, work: Work, done: Done | None = None, size: int = 0) -> None:
+    def submit(
+        self, work: Work, done: Done | None = None, size: int = 0, *, urgent: bool = True
+    ) -> None:
         """Queue it."""
         self._queue.append((work, done))
 
