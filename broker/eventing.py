@@ -128,7 +128,7 @@ class Events(Queries):
         patterns = tuple(dict.fromkeys(check_pattern(one) for one in given))
         if not patterns:
             raise BadTopic("no pattern is given; `**` is all events")
-        mark, asked = self._probing(" ".join(patterns))
+        mark, asked = self._probing(_some(patterns))
         subscriber = self._subscriber or self._open_subscriber()
         probe = Probe(mark, asked, lambda: self._arrived(mark))
         return subscriber.subscribe(patterns, handler, on_gap, probe, room)
@@ -221,3 +221,9 @@ class Events(Queries):
             self._subscriber.close(timeout)
         if self._publisher is not None:
             self._publisher.close()
+
+
+def _some(patterns: "tuple[str, ...]") -> str:
+    """Return patterns for an error's text."""
+    more = f" and {len(patterns) - 3} more" if len(patterns) > 3 else ""
+    return f"{' '.join(patterns[:3])}{more}"

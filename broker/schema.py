@@ -21,6 +21,7 @@ PRAGMAS: Final = (
     "PRAGMA synchronous=FULL",  # a receipt is a promise over a power cut
     "PRAGMA wal_autocheckpoint=0",  # a checkpoint in a commit stalls every sender; done when idle
     "PRAGMA busy_timeout=0",
+    "PRAGMA journal_size_limit=16777216",  # a log that had to grow gives its space back
     "PRAGMA secure_delete=ON",  # a purged body is gone
 )
 

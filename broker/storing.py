@@ -42,7 +42,9 @@ class StoreThread:
         self._results: deque[tuple[Done, Any]] = deque()
         self._ready = threading.Condition()
         self._busy = 0
-        self._logged = 0  # bytes since the last checkpoint, about
+        # Bytes since the last checkpoint, about. What a killed broker left is moved at once, else
+        # the log would grow with each kill.
+        self._logged = CHECKPOINT_BYTES + 1
         self._urgent = self._stopping = False
         self._thread = threading.Thread(target=self._run, name="store")
         self._thread.start()

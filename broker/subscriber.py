@@ -17,13 +17,14 @@ from typing import Any, Final, NamedTuple
 
 import zmq
 
-from wakebus.broker.errors import NotRunning, WakebusError
+from wakebus.broker.errors import NotNow, NotRunning, WakebusError
 from wakebus.broker.pending import CLOSED
 from wakebus.broker.plane import Plane
 from wakebus.broker.subscription import OnEvent, OnGap, Room, Subscription
 from wakebus.broker.topics import filters
 from wakebus.broker.transport import HANDSHAKE_MS, RECONNECT_MAX_MS, RECONNECT_MS, drain
 
+MAX_SUBSCRIPTIONS: Final = 65_000  # libzmq's own default is 1,023; each has a socket
 HWM: Final = 2_000  # EVENTS.md; as much again waits in the broker
 BURST: Final = 500  # events of one subscription before the next one has its turn
 ASK_AGAIN_MS: Final = (5, 10, 20, 50, 100, 200)
@@ -45,6 +46,7 @@ class Subscriber:
         self.missed = 0
         self._look, self._plane, self._looked = look, look(), time.monotonic()
         self._context = zmq.Context()
+        self._context.set(zmq.MAX_SOCKETS, MAX_SUBSCRIPTIONS)
         self._open: dict[zmq.Socket[bytes], Subscription] = {}
         self._new: deque[tuple[zmq.Socket[bytes], Subscription, list[bytes]]] = deque()
         self._address = self._plane.events_out  # where the sockets are connected to
@@ -71,7 +73,13 @@ class Subscriber:
         with self._lock:
             self._check_open()
             address = self._plane.events_out
-            socket = _open(self._context, address, patterns)
+            try:
+                socket = _open(self._context, address, patterns)
+            except zmq.ZMQError as exc:
+                raise NotNow(
+                    f"no more subscriptions ({len(self._open)} are open): {exc}; close some, "
+                    "or raise the limit of open files (ulimit -n)"
+                ) from exc
         try:
             early = self._prove(socket, probe)
             with self._lock:

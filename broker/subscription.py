@@ -145,6 +145,9 @@ class Subscription:
         if kind in self._kinds or len(self._kinds) >= KINDS:
             return
         self._kinds.add(kind)
+        if isinstance(error, BadFrame):  # a peer's fault, not one of this program
+            log.warning("%s was dropped: %s; more of this kind are not told", what, error.text)
+            return
         log.error(
             "%s of the subscription to %s raised %s; more of this kind are not logged",
             what,

@@ -4,11 +4,11 @@ Events that rules with `match_topic` ask for (design 4 and 6).
 Rule 1: an event that meets a rule becomes a message of this endpoint to itself: from there on it
 waits while the agent is busy, is acknowledged and traced as any other. Rule 2: only a message that
 the broker proves to be ours stands for an event. Rule 3: what the bus says of this endpoint's own
-messages starts nothing: it would never end. Rule 4: what is lost is told.
+messages, and of any endpoint's to itself, starts nothing: it would never end. Rule 4: what is lost
+is told.
 """
 
 import json
-import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 TOPIC: Final = "topic"  # the body's field by which a record is known
 MAX_TYPE: Final = 128
+SEEN: Final = 10_000  # events remembered, to take each once; one SUB holds 2,000
 _STAMPS: Final = frozenset({"type", "ts", "src"})
 
 
@@ -72,9 +73,15 @@ def patterns(rules: Rules) -> tuple[str, ...]:
 
 
 def about(event: "Event", endpoint: str) -> bool:
-    """Whether the bus tells here of a message from or to `endpoint` itself."""
-    ends = (event.envelope.get("from"), event.envelope.get("to"))
-    return event.topic.startswith("bus.message.") and endpoint in ends
+    """
+    Whether the bus tells here of a message from or to `endpoint`, or of any endpoint to itself.
+
+    The latter is what an event becomes elsewhere: two endpoints would feed each other.
+    """
+    if not event.topic.startswith("bus.message."):
+        return False
+    sender, to = event.envelope.get("from"), event.envelope.get("to")
+    return sender == to or endpoint in (sender, to)
 
 
 class Events:
@@ -84,29 +91,36 @@ class Events:
         self, client: Client, endpoint: str, rules: RulesFile, say: Callable[[str], None]
     ) -> None:
         self._client, self._endpoint, self._rules, self._say = client, endpoint, rules, say
-        self._subscription: Subscription | None = None
-        self._patterns: tuple[str, ...] = ()
+        self._subscriptions: dict[str, Subscription] = {}
+        self._seen: dict[tuple[str, str, int, bool], None] = {}
         self._said = ""
-        self._lock = threading.Lock()
         self.lost = 0
 
     def follow(self) -> None:
         """Subscribe to what the rules name now. Raises WakebusError: call it again."""
         wanted = patterns(self._rules.current())
-        if wanted == self._patterns:
-            return
-        old, self._subscription = self._subscription, None
-        if old is not None:
-            old.close()
-        self._patterns = ()
-        if wanted:
-            self._subscription = self._client.subscribe(wanted, self._take, on_gap=self._gap)
-        self._patterns = wanted
+        for pattern in wanted:  # first what is new: nothing that both rules want may be missed
+            if pattern not in self._subscriptions:
+                self._subscriptions[pattern] = self._client.subscribe(
+                    pattern, self._take, on_gap=self._gap
+                )
+        for pattern in self._subscriptions.keys() - {*wanted}:
+            self._subscriptions.pop(pattern).close()
+
+    def _first(self, topic: str, pub: str, n: int, *, gap: bool = False) -> bool:
+        """Whether this comes for the first time: patterns may overlap (events thread)."""
+        key = (topic, pub, n, gap)
+        if key in self._seen:
+            return False
+        self._seen[key] = None
+        if len(self._seen) > SEEN:
+            del self._seen[next(iter(self._seen))]
+        return True
 
     def _take(self, event: "Event") -> None:
         body = record(event)
         probe = Message("", 0.0, str(body["src"]), self._endpoint, body)
-        if about(event, self._endpoint):
+        if about(event, self._endpoint) or not self._first(event.topic, event.pub, event.n):
             return
         if first_match(self._rules.current(), probe, event.topic) is None:
             return
@@ -117,7 +131,8 @@ class Events:
             self._tell(1, f"an event on {event.topic} is lost: {exc.text}", exc.code)
 
     def _gap(self, gap: "Gap") -> None:
-        self._tell(gap.missed, f"{gap.missed} events on {gap.topic} were missed", "gap")
+        if self._first(gap.topic, gap.pub, gap.n, gap=True):
+            self._tell(gap.missed, f"{gap.missed} events on {gap.topic} were missed", "gap")
 
     def _tell(self, missed: int, text: str, kind: str) -> None:
         self.lost += missed

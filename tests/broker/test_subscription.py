@@ -161,6 +161,16 @@ def test_a_handler_that_raises_is_logged_once_for_each_kind(
     assert "hush" not in caplog.text
 
 
+def test_what_is_no_event_is_told_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    """EVENTS-3.4: dropped; a peer's mistake is no traceback of this program."""
+    thread: Any = Thread()
+    it = Subscription(thread, ("**",), lambda event: None, None)
+    for frame in (b"a.b\0zz\0{}", b"", b"a\0" + PUB.encode() + b" 1\0{"):
+        it.take(frame)
+    assert len(caplog.records) == 1 and caplog.records[0].exc_info is None
+    assert "an event was dropped" in caplog.text
+
+
 def test_nothing_is_handed_out_after_close() -> None:
     """Not even what had come already; closing twice is closing once."""
     heard = Heard("**")

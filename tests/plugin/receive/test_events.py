@@ -105,9 +105,10 @@ def test_only_our_own_proven_message_stands_for_an_event() -> None:
 
 
 def test_what_is_about_ourselves() -> None:
-    """RULES-2.8: messages from and to this endpoint."""
+    """RULES-2.8: messages from and to this endpoint, and of any endpoint to itself."""
     assert about(event("bus.message.queued", **{"from": "lead", "to": "x"}), "lead")
     assert about(event("bus.message.handled", **{"from": "x", "to": "lead"}), "lead")
+    assert about(event("bus.message.queued", **{"from": "x", "to": "x"}), "lead")
     assert not about(event("bus.message.queued", **{"from": "x", "to": "y"}), "lead")
     assert not about(event("ci.done", to="lead"), "lead")
 
@@ -162,6 +163,22 @@ def test_rules_that_change(make_host: MakeHost, publisher: Client, tmp_path: Pat
     assert events.patterns(host.rules.current()) == ()
 
 
+def test_nothing_is_lost_or_doubled_while_rules_change(
+    make_host: MakeHost, publisher: Client, tmp_path: Path
+) -> None:
+    """RULES-2.7: what both the old and the new rules want comes once, also where they overlap."""
+    host, following = make_host({"match_topic": ["a.**", "a.*"], "print": "always"})
+    for n in range(60):
+        if n % 10 == 5:
+            wanted = ["a.**", f"x{n}.**"] if n % 20 == 5 else ["a.**", "a.*"]
+            write_rules(tmp_path, {"match_topic": wanted, "print": "always"})
+            until(lambda w=wanted: events.patterns(host.rules.current()) == tuple(sorted(w)))  # type: ignore[misc]
+            following.follow()
+        publisher.publish("a.b", {"text": f"n{n}"})
+    until(lambda: "n59\n" in host.printed.getvalue())
+    assert host.printed.getvalue().split() == [f"n{n}" for n in range(60)]
+
+
 def test_what_the_bus_says_of_us_starts_nothing(make_host: MakeHost, publisher: Client) -> None:
     """RULES-2.8: a rule for all message states does not feed itself."""
     host, _ = make_host({"match_topic": "bus.message.**", "print": "always"})
@@ -170,6 +187,18 @@ def test_what_the_bus_says_of_us_starts_nothing(make_host: MakeHost, publisher: 
     publisher.send(other, "to another", sender="cli", queue=True)
     until(lambda: other in host.printed.getvalue())
     assert f'"to": "{host.name}"' not in host.printed.getvalue()
+
+
+def test_two_endpoints_do_not_feed_each_other(make_host: MakeHost, publisher: Client) -> None:
+    """RULES-2.8: what an event becomes elsewhere is an event to nobody."""
+    rule = {"match_topic": "bus.message.**", "print": "always"}
+    hosts = [make_host(rule)[0] for _ in range(2)]
+    first = publisher.send("other", "to another", sender="cli", queue=True)
+    until(lambda: all(first.id in host.printed.getvalue() for host in hosts))
+    last = publisher.send("other", "and again", sender="cli", queue=True)
+    until(lambda: all(last.id in host.printed.getvalue() for host in hosts))
+    for host in hosts:
+        assert len(host.printed.getvalue().splitlines()) == 2
 
 
 def test_what_is_lost_is_told(make_host: MakeHost, publisher: Client) -> None:
