@@ -79,6 +79,9 @@ def _state(file: Path) -> object:
 
 
 def _read(file: Path) -> dict[str, str]:
+    if file.exists() and not file.is_file():  # a pipe that nobody writes would hold us for ever
+        log.warning("%s is not used: it is no regular file", file)
+        return {}
     try:
         with file.open(encoding="utf-8") as opened:
             parsed = parse(opened.read(MAX_FILE))

@@ -16,7 +16,9 @@ from wakebus.adapters.errors import BadSetting
 
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 # urlsplit drops tabs and newlines; a client that does not would ask another host.
-_VISIBLE: Final = re.compile(r"[!-~]+\Z")
+# No platform's webhook has 300 characters; httpx refuses a longer URL than 64 KiB, which would
+# condemn a text that another way can take.
+_VISIBLE: Final = re.compile(r"[!-~]{1,2048}\Z")
 
 
 def setting(env: Mapping[str, str], name: str) -> str:

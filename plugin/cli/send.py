@@ -15,7 +15,8 @@ from wakebus.adapters.send import address
 from wakebus.adapters.settings import Environment
 from wakebus.broker.client import Client, Receipt
 from wakebus.broker.errors import TimedOut
-from wakebus.broker.message import new_id
+from wakebus.broker.message import from_wire, new_id
+from wakebus.broker.paths import bus_dir
 from wakebus.plugin.cli import notify
 from wakebus.plugin.cli.output import Usage, tell, tell_json
 
@@ -68,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
         from wakebus.adapters.preview import preview
 
         now = time.time()
-        key = args.id or new_id(now)
+        key = checked_id(args, body, now)
         return show_requests(
             preview(adapter, target, body["text"], key, now, env), as_json=args.json
         )
@@ -81,6 +82,14 @@ def run(args: argparse.Namespace) -> int:
     return show(receipt, as_json=args.json)
 
 
+def checked_id(args: argparse.Namespace, body: Mapping[str, Any], now: float) -> str:
+    """Return the id the message would have; raises what `send` would say of it."""
+    id_ = new_id(now) if args.id is None else args.id
+    sender = COURIER if args.sender is None else args.sender  # any good name: none is looked up
+    message = {"id": id_, "ts": now, "from": sender, "to": COURIER, "body": body}
+    return from_wire(message | ({} if args.key is None else {"key": args.key})).id
+
+
 class NotSentYet(TimedOut):
     """The courier has not come to it; it goes on trying."""
 
@@ -91,6 +100,7 @@ def _late(client: Client, receipt: Receipt, error: TimedOut) -> NotSentYet:
     why = "the courier goes on trying" if COURIER in live else "no courier is running"
     step = f"Follow it: wakebus trace {receipt.id}"
     if COURIER not in live:
+        step += f"\nWhy: {bus_dir() / 'courier.log'}"
         step += "\nStart one: hermes-busd restart, or here: wakebus courier"
     return NotSentYet(f"not sent yet, {why}: {error.text}\n{step}", message=receipt.id)
 

@@ -1,6 +1,7 @@
 """The environment and `.env`."""
 
 import logging
+import os
 from pathlib import Path
 
 import pytest
@@ -89,12 +90,14 @@ def test_problems_are_named_without_values(
     assert "hush" not in caplog.text.replace(str(tmp_path), "")
 
 
-@pytest.mark.parametrize("kind", ["latin-1", "folder"])
+@pytest.mark.parametrize("kind", ["latin-1", "folder", "pipe"])
 def test_an_unreadable_file(kind: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """A file that cannot be read is named and not used; the rest of the environment holds."""
     file = tmp_path / ".env"
     if kind == "folder":
         file.mkdir()
+    elif kind == "pipe":  # without a writer its reader would wait for ever
+        os.mkfifo(file)
     else:
         file.write_bytes(b"A=caf\xe9 hush\n")
     assert Environment({"B": "b"}, file)() == {"B": "b"}

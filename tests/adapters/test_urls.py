@@ -57,6 +57,8 @@ def test_base() -> None:
         ("https://x.example/s", False),
         ("https://x.example\n/p/s", False),
         ("https://[x/p/s", False),
+        ("https://x.example/p/s?session=" + "1" * 2018, True),
+        ("https://x.example/p/s?session=" + "1" * 2019, False),
         ("", False),
     ],
 )

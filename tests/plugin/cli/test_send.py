@@ -107,6 +107,21 @@ def test_a_dry_run_in_parts(own_desk: Desk) -> None:
     assert '"uuid":"m1.2"' in shown["parts"][1]["requests"][0]["body"]
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("x", "--id", "m1\nm2"),
+        ("x", "--key", "k\n1"),
+        ("x", "--from", "a b"),
+        ("half a character: \udcff",),
+    ],
+)
+def test_a_dry_run_of_what_is_no_message(own_desk: Desk, words: tuple[str, ...]) -> None:
+    """What the bus would not take is not shown as if it could be sent."""
+    done = own_desk.wakebus("send", "--dry-run", "feishu:oc_1", *words)
+    assert done.status == 2 and done.out == "" and done.err.startswith("wakebus: "), done
+
+
 def test_a_dry_run_of_what_cannot_be_sent(own_desk: Desk) -> None:
     """Exit 1 with the reason, as the courier would say it."""
     done = own_desk.wakebus("send", "--dry-run", "feishu:oc_1", "x")
