@@ -8,6 +8,7 @@ What goes wrong between a text and a chat, sorted by what the caller does.
         * Throttled (wait `.retry_after`)  Unavailable (back off)
         * TokenRefused (get another token, once)  WayClosed (take the next way, now)
         * Stopped (retry.py: the host ends; the rest goes out when it runs again)
+            * Overtaken (progress.py: another courier has taken the message over)
     * Uncertain       maybe accepted: again only under the same key        -> `uncertain`
 
 Codes begin with `channel_`, because the broker has an `unavailable` of its own.

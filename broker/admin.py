@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from wakebus.broker import __version__, wire
-from wakebus.broker.errors import BadMessage, Refused, UnknownId, UnknownTarget, WakebusError
+from wakebus.broker.errors import BadMessage, Refused, UnknownId, WakebusError
 from wakebus.broker.hub import Endpoint, Hub, Request
 from wakebus.broker.message import check_name
 from wakebus.broker.notices import check_not_ours
@@ -60,7 +60,7 @@ def forget(hub: Hub, request: Request) -> None:
     name = check_name(request.payload.get("name"), "name")
     endpoint = hub.endpoints.get(name)
     if endpoint is None:
-        raise UnknownTarget(f"nobody ever registered {name!r}", near=hub.near(name))
+        raise hub.unknown(name)
     holder = endpoint.holder
     if holder and not holder.silent(hub.clock.mono(), hub.settings.stale_s):
         raise Refused(f"{name} is held by process {holder.process.pid}; stop it first")

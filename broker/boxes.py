@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from wakebus.broker import letters
 from wakebus.broker.delivering import give_up
-from wakebus.broker.errors import BadMessage, Busy, Refused, UnknownId, UnknownTarget, WakebusError
+from wakebus.broker.errors import BadMessage, Busy, Refused, UnknownId, WakebusError
 from wakebus.broker.hub import Endpoint, Hub, Request
 from wakebus.broker.letters import Cursor, Page, Which
 from wakebus.broker.mailbox import Entry
@@ -101,7 +101,7 @@ def inbox(hub: Hub, request: Request) -> None:
     name = check_name(payload.get("name"), "name")
     ended, after, limit = payload.get("all") is True, _after(payload), _limit(payload)
     if name not in hub.endpoints:
-        raise UnknownTarget(f"nobody ever registered {name!r}", near=hub.near(name))
+        raise hub.unknown(name)
     hub.store.submit(
         lambda store: letters.inbox(store.db, name, ended=ended, after=after, limit=limit),
         partial(_paged, hub, request, "messages", partial(_with_state, hub, name)),

@@ -18,7 +18,7 @@ import msgspec
 
 from wakebus.broker.announce import Announcer, Missed
 from wakebus.broker.clock import Clock, Mark
-from wakebus.broker.errors import Unavailable, WakebusError
+from wakebus.broker.errors import Unavailable, UnknownTarget, WakebusError
 from wakebus.broker.mailbox import Entry, Mailbox
 from wakebus.broker.presence import Holder, Process
 from wakebus.broker.settings import Settings
@@ -78,8 +78,10 @@ class Endpoint:
         used = self.mailbox.bytes + self.arriving_bytes + size
         if waiting < limits.mailbox_messages and used <= limits.mailbox_bytes:
             return ""
+        # What will be refused itself still counts among what arrives.
+        most = min(waiting, limits.mailbox_messages)
         return (
-            f"the mailbox of {self.name} is full ({waiting} messages); "
+            f"the mailbox of {self.name} is full ({most} messages); "
             "nothing was stored, try again when it has caught up"
         )
 
@@ -177,6 +179,12 @@ class Hub:
         """Return up to three known names that look like `name`."""
         known = [other for other in _alike(name, self.endpoints) if self.known(other)]
         return difflib.get_close_matches(name, known, n=3, cutoff=0.6)
+
+    def unknown(self, name: str, **data: Any) -> UnknownTarget:
+        """Return the error that tells it, with the names that may be meant."""
+        near = self.near(name)
+        meant = f"; did you mean {' or '.join(near)}?" if near else ""
+        return UnknownTarget(f"nobody ever registered {name!r}{meant}", near=near, **data)
 
     def live(self, endpoint: Endpoint) -> bool:
         """Whether a holder is connected and heard of."""

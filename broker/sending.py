@@ -99,9 +99,7 @@ def _stored(
     ahead: int,
 ) -> None:
     if isinstance(result, UnknownTarget):
-        near = hub.near(put.message.to)
-        hint = f"; did you mean {' or '.join(near)}?" if near else ""
-        hub.fail(request, UnknownTarget(result.text + hint, near=near, **result.data))
+        hub.fail(request, hub.unknown(put.message.to, **result.data))
         return
     if isinstance(result, WakebusError):
         hub.fail(request, result)

@@ -118,8 +118,9 @@ def _step(error: WakebusError) -> str:
         return str(step)
     if isinstance(error, NotRunning):
         return _how_to_start()
+    queue = " To keep it until somebody listens: --queue" if error.data.get("to") else ""
     steps: Mapping[type[WakebusError], str] = {
-        UnknownTarget: "Known names: wakebus endpoints. To keep it until somebody listens: --queue",
+        UnknownTarget: f"Known names: wakebus endpoints.{queue}",
         Undecided: f"To settle it, send the same again with: --id {id} (it is not doubled)",
         TimedOut: f"It is not lost; follow it: wakebus trace {id}" if id else "",
         NameTaken: "To take it over: --takeover. Another name: wakebus listen NAME",

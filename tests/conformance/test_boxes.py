@@ -211,7 +211,8 @@ def test_an_inbox(peer: Peer, other: Peer, name: str) -> None:
     assert [row["id"] for row in everything] == [held, waiting, silent, loud]
     assert [row.get("silent") for row in everything] == [None, None, True, False]
     assert peer.ask("read", id=silent)["message"]["body"]["text"] == "for the inbox\nand more"
-    assert peer.error("inbox", name=f"{name}x").data["near"] == [name]
+    error = peer.error("inbox", name=f"{name}x")
+    assert error.data["near"] == [name] and "did you mean" in error.text
 
 
 def test_cancelling(peer: Peer, other: Peer, name: str) -> None:

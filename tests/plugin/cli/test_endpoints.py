@@ -60,3 +60,4 @@ def test_usage(desk: Desk, name: str) -> None:
     assert desk.wakebus("endpoints", "delete", "x").status == 2
     done = desk.wakebus("endpoints", "remove", name)
     assert done.status == 3 and f"nobody ever registered '{name}'" in done.err
+    assert "--queue" not in done.err

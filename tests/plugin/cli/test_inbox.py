@@ -48,6 +48,7 @@ def test_an_empty_one(desk: Desk, name: str) -> None:
     assert desk.wakebus("inbox", name, "--json").json == {"endpoint": name, "messages": []}
     done = desk.wakebus("inbox", f"{name}-not")
     assert done.status == 3 and f"nobody ever registered '{name}-not'" in done.err
+    assert f"did you mean {name}?" in done.err and "--queue" not in done.err
     assert desk.wakebus("inbox", "a.b").status == 2
     assert desk.wakebus("inbox").status == 2
 

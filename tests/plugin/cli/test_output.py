@@ -42,6 +42,7 @@ def test_status(error: errors.WakebusError) -> None:
         (errors.NotRunning("x"), "hermes-busd start"),
         (errors.NotRunning("x", step="look there"), "look there"),
         (errors.UnknownTarget("x"), "wakebus endpoints"),
+        (errors.UnknownTarget("x", to="e"), "--queue"),
         (errors.Undecided("x", id="m1"), "--id m1"),
         (errors.TimedOut("x", id="m1"), "wakebus trace m1"),
         (errors.NameTaken("x"), "--takeover"),
