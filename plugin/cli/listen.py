@@ -8,6 +8,7 @@ Rule 3: what goes wrong with the rules, the terminal or the broker is said, and 
 
 import argparse
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -24,11 +25,11 @@ from wakebus.broker.message import check_name
 from wakebus.broker.paths import bus_dir, hermes_home, read_address, stop_mark
 from wakebus.plugin import process
 from wakebus.plugin.cli import who
-from wakebus.plugin.cli.output import FAILED, OK, tell
+from wakebus.plugin.cli.output import FAILED, OK, Usage, tell
 from wakebus.plugin.receive.context import Context, context_file
 from wakebus.plugin.receive.dispatch import Dispatch
 from wakebus.plugin.receive.events import Events
-from wakebus.plugin.receive.reply import Answers
+from wakebus.plugin.receive.reply import COURIER, Answers
 from wakebus.plugin.receive.screen import Screen
 from wakebus.plugin.receive.spool import sweep
 from wakebus.plugin.rules.load import RulesFile
@@ -85,6 +86,10 @@ def run(args: argparse.Namespace) -> int:
     found = rules.current()
     _warn(found)
     endpoint = check_name(_name(args.endpoint, found.endpoint), "endpoint")
+    if endpoint == COURIER:
+        raise Usage(f"{COURIER} takes texts to chats, and would take none; choose another name")
+    if args.agent and (name := _missing(args.agent)):
+        _note(f"warning: no program {name!r} is found; turns fail until there is one")
     stop, asked = threading.Event(), _on_signals()
     sweep()
     start_broker()
@@ -109,6 +114,15 @@ def run(args: argparse.Namespace) -> int:
     if lost:
         _note(f"{endpoint}: {lost[0]}; this listener has ended")
     return FAILED if lost else OK
+
+
+def _missing(command: str) -> str:
+    """Return the first word of a command line if the shell knows no such program, else ""."""
+    first = next(iter(command.split()), "")
+    if not re.fullmatch(r"[\w./+-]+", first):
+        return ""  # a variable, a quote, a list: the shell's business
+    asked = ["/bin/sh", "-c", 'command -v "$1"', "sh", first]
+    return first if subprocess.run(asked, capture_output=True, check=False).returncode else ""
 
 
 def _name(given: str | None, ruled: str | None) -> str:

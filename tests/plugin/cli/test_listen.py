@@ -40,6 +40,22 @@ def test_a_name_that_is_none(desk: Desk) -> None:
     assert done.status == 2 and "an endpoint name has 1 to 64" in done.err
 
 
+def test_the_name_of_the_courier(desk: Desk) -> None:
+    """Exit 2: who took it would print the texts for chats, and nobody would send them."""
+    done = desk.wakebus("listen", "courier", "--takeover")
+    assert done.status == 2 and "choose another name" in done.err
+
+
+@pytest.mark.parametrize(
+    ("agent", "warned"),
+    [("no-such-agent -p", True), ("./no-such", True), ("cat", False), ("cd / && cat", False)],
+)
+def test_an_agent_that_is_not_there(name: str, listen: Listen, agent: str, warned: bool) -> None:
+    """The likeliest first mistake is told at the start; what the shell knows is none."""
+    said = listen(name, "--agent", agent).err
+    assert ("warning: no program" in said) is warned
+
+
 def test_a_name_that_is_taken(desk: Desk, name: str, listen: Listen) -> None:
     """Exit 1: who holds it and what to do; --takeover takes it, and the loser ends and says why."""
     first = listen(name)
