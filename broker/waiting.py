@@ -7,13 +7,14 @@ answered exactly once, if need be by `timeout`; the message itself is never touc
 """
 
 import json
+from collections.abc import Callable
 from typing import Any, Final
 
 from wakebus.broker.errors import BadMessage, Busy, TimedOut, UnknownId, WakebusError
 from wakebus.broker.hub import Hub, Request, Waiter
 from wakebus.broker.message import Message
 from wakebus.broker.state import State, receipt_word
-from wakebus.broker.store import Row
+from wakebus.broker.store import Row, Store
 
 WANTS: Final = {"delivered": "delivered", "handled": "handled", "answer": "answered"}
 MAX_WAIT_S: Final = 86400.0
@@ -56,7 +57,12 @@ def wait(hub: Hub, request: Request) -> None:
             hub.waiters.setdefault(id, {})[waiter] = None
             waiter.timer = hub.later(min(timeout, MAX_WAIT_S), lambda: _too_late(hub, waiter))
 
-    hub.store.submit(lambda store: (store.find(id), store.answer_to(id)), looked)
+    # Not urgent: right after a send it would take `got` into a commit without `handled`.
+    hub.store.submit(_look(id), looked, urgent=False)
+
+
+def _look(id: str) -> Callable[[Store], tuple[Row | None, Row | None]]:
+    return lambda store: (store.find(id), store.answer_to(id))
 
 
 def _settled(hub: Hub, waiter: Waiter, row: Row, answer: Row | None) -> bool:
@@ -114,7 +120,7 @@ def tell_waiters(hub: Hub, id: str) -> None:
         for waiter in list(hub.waiters.get(id, ())):
             _settled(hub, waiter, result[0], result[1])
 
-    hub.store.submit(lambda store: (store.find(id), store.answer_to(id)), looked)
+    hub.store.submit(_look(id), looked)
 
 
 def tell_answer(hub: Hub, message: Message) -> None:
