@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, Literal, Protocol, runtime_checkable
 from urllib.parse import urlsplit
 
-from wakebus.adapters.errors import Rejected, Uncertain
+from wakebus.adapters.errors import Uncertain
 
 Word = Literal["sent", "rejected", "not_sent", "uncertain"]
 Unit = Literal["characters", "utf16", "bytes"]
@@ -256,16 +256,6 @@ def length(text: str, unit: Unit) -> int:
         return len(text)
     return len(text.encode()) if unit == "bytes" else len(text.encode("utf-16-le")) // 2
 
-
-def check_length(text: str, capabilities: Capabilities) -> None:
-    """Raise Rejected for a text that one request cannot carry."""
-    size = length(text, capabilities.unit)
-    if size > capabilities.max_text:
-        limit = f"{capabilities.max_text} {_UNITS[capabilities.unit]}"
-        raise Rejected(f"the text has {size}, the limit of one message is {limit}")
-
-
-_UNITS: Final = {"characters": "characters", "utf16": "UTF-16 units", "bytes": "bytes"}
 
 _EXIT: Final = {"sent": 0, "answered": 0, "rejected": 1, "not_sent": 1, "uncertain": 5}
 

@@ -170,10 +170,6 @@ class Mailbox:
             if lane := self._lanes.get(name):
                 self._list(name, lane)
 
-    def next_release(self) -> float | None:
-        """Return when the first held lane opens (monotonic seconds)."""
-        return self._held[0][0] if self._held else None
-
     def adopt(self, id: str) -> None:
         """The holder has this message in its hands already: it is out, unsent."""
         entry = self.entries[id]

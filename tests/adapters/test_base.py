@@ -5,18 +5,16 @@ import json
 import pytest
 
 from wakebus.adapters.base import (
-    Capabilities,
     ChannelResult,
     Outgoing,
     Request,
     Response,
     Target,
-    check_length,
     explain,
     json_object,
     length,
 )
-from wakebus.adapters.errors import Rejected, Uncertain
+from wakebus.adapters.errors import Uncertain
 
 
 def test_a_request_shows_no_credential() -> None:
@@ -51,12 +49,6 @@ def test_a_target_is_written_as_its_token() -> None:
 def test_length_in_the_platforms_unit(unit: str, size: int) -> None:
     """A text is counted as the platform counts it."""
     assert length("a中😀", unit) == size  # type: ignore[arg-type]
-
-
-def test_too_long_says_both_numbers() -> None:
-    """ADP-5.2: the error gives size, limit and unit."""
-    with pytest.raises(Rejected, match="has 6, the limit of one message is 5 bytes"):
-        check_length("中中", Capabilities(max_text=5, unit="bytes"))
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[1]", b"\xff", b"[" * 200_000])
