@@ -3,6 +3,7 @@
 import os
 import secrets
 import shutil
+import signal
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,6 +14,11 @@ from fakes.broker import Broker, MakeBroker
 from fakes.desk import Desk, Listener
 from fakes.peer import MakePeer, Peer
 from fakes.tmux import Tmux, serve
+
+# A shell that starts us in the background has SIGINT ignored, and our children would inherit that:
+# tests of Ctrl-C need what a terminal gives.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)

@@ -14,11 +14,12 @@ import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from wakebus.broker.message import Message
 from wakebus.plugin import process
 from wakebus.plugin.environment import MAX_VALUE
+from wakebus.plugin.receive.host import Turn
 from wakebus.plugin.rules.clean import clean
 
 TURN_S: Final = 1800.0
@@ -30,21 +31,6 @@ _QUERY_ARGUMENT: Final = re.compile(r"\bhermes\b[^|;&]*\s(-q|--query)\s*$")
 MAX_ARGUMENT: Final = MAX_VALUE
 _NOT_FOUND: Final = 127  # what a shell exits with that finds no such program
 _TAIL: Final = 1500  # characters of output kept in an outcome (16 KiB in all)
-
-
-class Turn(NamedTuple):
-    """
-    How a turn ended. `answer`: what to say, "" for nothing. `outcome`: for the broker.
-
-    `began`: the agent was there to see the prompt; `cut_off`: and was ended by `cancel`; `well`: it
-    ended by itself with exit status 0.
-    """
-
-    answer: str
-    outcome: dict[str, Any]
-    began: bool = True
-    cut_off: bool = False
-    well: bool = False
 
 
 def new_token() -> str:

@@ -9,27 +9,29 @@ done, so that what the disk does not take comes again whole.
 """
 
 import os
+import secrets
 import threading
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from wakebus.broker import Delivery, Later
+from wakebus.broker import Delivery, Later, Refusal
 from wakebus.broker.errors import Fenced, NotNow, NotRegistered, NotRunning
 from wakebus.plugin import process
 from wakebus.plugin.receive import agent, events
 from wakebus.plugin.receive.command import Commands
 from wakebus.plugin.receive.context import MAX_FAILED, Context, Waiting
+from wakebus.plugin.receive.host import Host, Order, Turn
 from wakebus.plugin.receive.label import Item
 from wakebus.plugin.receive.outcome import fit
 from wakebus.plugin.receive.prompt import prompt
-from wakebus.plugin.receive.reply import Answers, whereto
+from wakebus.plugin.receive.reply import whereto
 from wakebus.plugin.receive.screen import Screen
 from wakebus.plugin.receive.turns import FLOOD_S, FLOOD_TURNS, STOPPING, Job, Turns, begin, tell
 from wakebus.plugin.rules.clean import clean_line
 from wakebus.plugin.rules.load import RulesFile
 from wakebus.plugin.rules.match import Plan, plan
-from wakebus.plugin.rules.model import PLAIN, Host
+from wakebus.plugin.rules.model import PLAIN, OnRedelivery
 from wakebus.plugin.rules.render import Target, render
 from wakebus.plugin.rules.script import render_or_script
 
@@ -40,29 +42,24 @@ Outcome = dict[str, Any]
 
 
 class Dispatch:
-    """
-    The handler of a listening endpoint.
-
-    `command`: the `--agent` command line, None for a terminal without a model.
-    """
+    """The handler of a listening endpoint; `host` is where it runs."""
 
     def __init__(
         self,
         endpoint: str,
         rules: RulesFile,
-        answers: Answers,
+        host: Host,
         context: Context,
         *,
-        command: str | None = None,
         screen: Screen | None = None,
         environ: Mapping[str, str] = os.environ,
     ) -> None:
-        self._endpoint, self._rules, self._answers = endpoint, rules, answers
-        self._context, self._command, self._environ = context, command, environ
+        self._endpoint, self._rules, self._host = endpoint, rules, host
+        self._context, self._environ = context, environ
         self._screen = screen or Screen()
         self._commands = Commands()
         self._commanding: set[threading.Thread] = set()
-        self._turns = Turns(self._turn)
+        self._turns = Turns(self._turn, at_once=host.at_once)
         self.unmatched = 0
 
     def stop(self) -> None:
@@ -73,7 +70,7 @@ class Dispatch:
         for thread in list(self._commanding):
             thread.join(max(0.0, until - time.monotonic()))
 
-    def handle(self, delivery: Delivery) -> Mapping[str, Any] | Later:
+    def handle(self, delivery: Delivery) -> Mapping[str, Any] | Later | Refusal:
         """Carry out what the rules say of this message; return its outcome."""
         try:
             handled = self._handle(delivery)
@@ -83,32 +80,48 @@ class Dispatch:
             raise
         except NotNow as exc:
             return Later(RETRY_S, exc.text)
-        return handled if isinstance(handled, Later) else fit(handled)
+        if isinstance(handled, Later):
+            return handled
+        if isinstance(handled, Refusal):
+            return handled._replace(outcome=fit(handled.outcome or {}))
+        return fit(handled)
 
-    def _handle(self, delivery: Delivery) -> Outcome | Later:
+    def _handle(self, delivery: Delivery) -> Outcome | Later | Refusal:
         rules = self._rules.current()
-        host: Host = "agent" if self._command else "terminal"
         topic = events.unpack(delivery, self._endpoint)
         known, asks = delivery.sender_known and not topic, delivery.asks
-        chosen = plan(rules, delivery.message, host, sender_known=known, asks=asks, topic=topic)
+        kind = self._host.kind
+        chosen = plan(rules, delivery.message, kind, sender_known=known, asks=asks, topic=topic)
         self.unmatched += chosen.rule is None
         outcome: Outcome = {"rule": chosen.rule_label, "at": time.time(), "actions": []}
         if topic and chosen.rule is None:
             return {**outcome, "skipped": "no rule is for this topic any more"}
-        again = chosen.rule.on_redelivery if chosen.rule and delivery.started_before else "turn"
+        again = _again(chosen, delivery)
         if again == "skip":
             skipped = "work on it had started before; the rule says on_redelivery: skip"
             return {**outcome, "skipped": skipped, "answered": False}
+        placed = self._host.place(delivery, chosen)
+        if isinstance(placed, Later):
+            return placed
+        if isinstance(placed, Refusal):
+            return placed._replace(outcome={**outcome, **(placed.outcome or {}), "answered": False})
+        if placed.note:
+            outcome["note"] = placed.note
+        return self._carry_out(delivery, placed, outcome, again)
+
+    def _carry_out(
+        self, delivery: Delivery, chosen: Plan, outcome: Outcome, again: OnRedelivery
+    ) -> Outcome | Later:
         turn = chosen.context and chosen.wake == "immediate" and again == "turn"
         if chosen.context and not turn and (later := self._keep(delivery, chosen, outcome)):
             return later
-        commanding = self._start_command(delivery, chosen, outcome["actions"])
         if chosen.prints != "no":
             outcome["actions"].append(self._print(delivery, chosen))
+        commanding = self._start_command(delivery, chosen, outcome["actions"])
         if turn:
-            ahead = any(rule.interrupt for rule in rules.callbacks)
+            ahead = any(rule.interrupt for rule in self._rules.current().callbacks)
             outcome |= self._take_turn(delivery, chosen, outcome["actions"], ahead)
-        elif asks:
+        elif delivery.asks:
             outcome["answered"] = False  # nobody need wait any longer
         if commanding:
             commanding.join()
@@ -120,7 +133,7 @@ class Dispatch:
         done: Outcome = {"what": "print", "t": time.time()}
         if chosen.prints == "channel" and delivery.message.channel:
             shown = self._render(chosen.print_format, delivery, "plain", done)
-            told = self._answers.show(delivery, shown)
+            told = self._host.show(delivery, shown)
             if told["result"] != "not_sent":
                 return done | told
             done["channel"] = told["reason"]
@@ -207,28 +220,19 @@ class Dispatch:
 
     def _turn(self, session: str, jobs: Sequence[Job], cancel: process.Cancel) -> bool:
         """Run one turn on `jobs`; return whether it was cut off. Raises NotRunning at a stop."""
-        token = agent.new_token()
+        self._host.ready(session, jobs[-1], cancel)
+        token, marker = agent.new_token(), secrets.token_hex(12)
         ours = begin(jobs, token)
         if not ours:
             return False
         waiting, trouble = self._waiting(session)
         last = ours[-1]
-        assert self._command is not None
         items = [job.item for job in ours]
-        waiting, text = prompt(waiting, items, agent.prompt_limit(self._command))
-        turn = agent.run(
-            self._command,
-            text,
-            last.delivery.message,
-            self._endpoint,
-            token,
-            timeout=(last.plan.rule and last.plan.rule.turn_timeout_s) or agent.TURN_S,
-            cancel=cancel,
-            environ=self._environ,
-        )
-        told: Outcome = {}
-        if turn.answer:
-            told |= self._answers.answer(last.delivery, last.plan.reply, turn.answer)
+        waiting, text = prompt(waiting, items, self._host.prompt_limit, marker)
+        timeout = last.plan.rule.turn_timeout_s if last.plan.rule else None
+        order = Order(session, ours, text, marker, token, cancel, timeout)
+        turn = self._host.turn(order)
+        told: Outcome = {**self._host.answer(order, turn)} if turn.answer else {}
         trouble = self._seen(session, waiting, turn) or trouble
         if trouble:
             told["context_error"] = trouble
@@ -242,7 +246,7 @@ class Dispatch:
         except OSError as exc:  # it waits on
             return Waiting(), f"what waits could not be read: {exc}"
 
-    def _seen(self, session: str, waiting: Waiting, turn: agent.Turn) -> str:
+    def _seen(self, session: str, waiting: Waiting, turn: Turn) -> str:
         """Forget what the agent has seen; return what went wrong."""
         try:
             if turn.well:
@@ -258,8 +262,10 @@ class Dispatch:
             return f"what was shown is shown again after a restart: {exc}"
         return ""
 
-    def _say(self, job: Job, turn: agent.Turn, told: Outcome) -> None:
+    def _say(self, job: Job, turn: Turn, told: Outcome) -> None:
         message = job.delivery.message
+        if self._host.kind != "agent":
+            return  # who sits there has seen it, and so has the chat
         lost = [part for part in told.values() if isinstance(part, dict) and "text" in part]
         how = turn.outcome.get("error") or whereto(message, told)
         if lost and "reason" in lost[0]:
@@ -268,6 +274,11 @@ class Dispatch:
         line = clean_line(f"· turn on {type_} from {message.sender} ({message.id}): {how}", 400)
         # What reaches nobody is at least read here.
         self._screen.show(f"{line}\n{turn.answer}" if lost else line)
+
+
+def _again(chosen: Plan, delivery: Delivery) -> OnRedelivery:
+    """Return what is to be done, where work on the message had started before."""
+    return chosen.rule.on_redelivery if chosen.rule and delivery.started_before else "turn"
 
 
 def _whole(outcome: Outcome) -> Outcome:

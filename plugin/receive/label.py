@@ -3,9 +3,9 @@ Labels: what a model sees around text from the bus.
 
 Rule 1: pure; the random fence is an argument. Rule 2: a prompt begins with our header, so that a
 body can be no slash command, no shell escape and no approval. Rule 3: a body cannot end its fence
-and cannot look like its harness. Rule 4: a header holds only words of ours and values without
-blanks; any other value is quoted inside the fence. Rule 5: a long body is cut, and the label says
-where the whole is. Rule 6: the time for a text grows as its length, whatever it holds.
+and cannot look like its harness, nor make it fetch anything. Rule 4: a header holds only words of
+ours and values without blanks; any other value is quoted inside the fence. Rule 5: a long body is
+cut, and the label says where the whole is. Rule 6: the time for a text grows as its length.
 """
 
 import json
@@ -32,6 +32,9 @@ _HARNESS: Final = re.compile(
     r"|function_|tool_|antml:|\|(?:im_|start|end|eot|system|user|assistant)))",
     re.IGNORECASE,
 )
+# Hermes puts files, diffs and pages in place of these (agent/context_references.py of 0.19.0), and
+# drops the whole text where one is forbidden.
+_REFERENCE: Final = re.compile(r"@(?=(?:diff|staged)\b|(?:file|folder|git|url):)", re.IGNORECASE)
 # No blank and no "·": such a value can neither begin another field nor be a sentence.
 _PLAIN: Final = {
     "type": re.compile(r"[A-Za-z0-9_.-]{1,64}\Z"),
@@ -149,4 +152,4 @@ def _body(item: Item, fence: str, limit: int) -> str:
 
 def _defused(text: str, fence: str) -> str:
     # The dash belongs to no fence, so that what is left cannot grow together into one.
-    return _HARNESS.sub("‹", text.replace(fence, "-"))
+    return _REFERENCE.sub("＠", _HARNESS.sub("‹", text.replace(fence, "-")))

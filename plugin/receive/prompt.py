@@ -1,11 +1,10 @@
 """
 The prompt of a turn: what waited for the session, then the turn's messages, labelled.
 
-Rule 1: no IO but the random fence. Rule 2: where an agent can take only so much, the messages of
-the turn come first, and what waited is shown as far as there is room; the rest waits on.
+Rule 1: pure; the random fence is an argument. Rule 2: where an agent can take only so much, the
+messages of the turn come first; of what waited, as much as there is room for: the rest waits on.
 """
 
-import secrets
 from collections.abc import Sequence
 from typing import Final
 
@@ -16,17 +15,26 @@ from wakebus.plugin.receive.label import MAX_BODIES, Item, label_context, label_
 _TEXTS: Final = 0.5
 
 
-def prompt(waiting: Waiting, items: Sequence[Item], limit: int | None) -> tuple[Waiting, str]:
+def prompt(
+    waiting: Waiting, items: Sequence[Item], limit: int | None, fence: str
+) -> tuple[Waiting, str]:
     """Return what the agent gets, at most `limit` bytes, and what of `waiting` is in it."""
-    fence = secrets.token_hex(12)
     turn = label_many(items, fence, int(limit * _TEXTS) if limit else MAX_BODIES)
-    note = f"[wakebus] {waiting.dropped} older notes were dropped: too many waited."
-    notes = [note] if waiting.dropped else []
     if limit:
-        room = limit - sum(_size(part) for part in (turn, *notes))
+        room = limit - sum(_size(part) for part in (turn, _dropped(waiting)) if part)
         waiting = waiting._replace(items=_fitting(waiting.items, fence, room))
-    parts = [*notes, label_context(waiting.items, fence), turn]
-    return waiting, "\n".join(part for part in parts if part)
+    return waiting, "\n".join(part for part in (notes(waiting, fence), turn) if part)
+
+
+def notes(waiting: Waiting, fence: str) -> str:
+    """Return what waited for a session, to stand in front of its next turn; "" for nothing."""
+    parts = (_dropped(waiting), label_context(waiting.items, fence))
+    return "\n".join(part for part in parts if part)
+
+
+def _dropped(waiting: Waiting) -> str:
+    many = f"{waiting.dropped} older notes were dropped: too many waited."
+    return f"[wakebus] {many}" if waiting.dropped else ""
 
 
 def _fitting(items: Sequence[Item], fence: str, room: int) -> tuple[Item, ...]:

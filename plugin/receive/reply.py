@@ -28,6 +28,7 @@ from wakebus.broker.errors import (
     Undecided,
     WakebusError,
 )
+from wakebus.plugin.receive.host import Told
 from wakebus.plugin.rules.model import Reply
 
 COURIER: Final = "courier"
@@ -36,9 +37,6 @@ PAUSE_S: Final = 0.5
 FULL_S: Final = 60.0  # how long a full mailbox may hold up a turn's place
 MAX_TEXT: Final = wire.MAX_BODY - (8 << 10)  # bytes as JSON; beside it: type, channel
 _TOLD: Final = 1500  # characters of an answer that nobody took, kept in the outcome
-
-Told = dict[str, Any]
-"""`result` (queued, not_sent), `at` (Unix seconds), `id` or `reason`."""
 
 
 class Answers:
@@ -57,7 +55,7 @@ class Answers:
         """
         told: dict[str, Told] = {}
         if reply in ("sender", "both"):
-            told["answer"] = _with_text(self._to_sender(delivery, text), text)
+            told["answer"] = self.to_sender(delivery, text)
         if channel := _channel(delivery, reply):
             told["channel"] = _with_text(self._to_chat(delivery, channel, text), text)
         elif reply in ("channel", "both", "home"):
@@ -80,13 +78,15 @@ class Answers:
         body = _say(delivery, channel, fitting(text))
         return {"to": COURIER, **self._send(delivery, COURIER, body, key=key)}
 
-    def _to_sender(self, delivery: Delivery, text: str) -> Told:
+    def to_sender(self, delivery: Delivery, text: str) -> Told:
+        """Send `text` as the answer to the delivery's sender. Raises as `answer` does."""
         message = delivery.message
         body = {"type": "answer", "text": fitting(text)}
         if message.channel:
             body["channel"] = message.channel
         key = _key("answer", message.id, text)
-        return self._send(delivery, message.sender, body, reply_to=message.id, key=key)
+        told = self._send(delivery, message.sender, body, reply_to=message.id, key=key)
+        return _with_text(told, text)
 
     def _to_chat(self, delivery: Delivery, channel: str, text: str) -> Told:
         key = _key("say", delivery.message.id, text)

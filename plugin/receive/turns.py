@@ -128,10 +128,12 @@ class Turns:
         self,
         run: Run,
         *,
+        at_once: int = AT_ONCE,
         now: Callable[[], float] = time.monotonic,
         wait: Wait = threading.Condition.wait,
     ) -> None:
         self._run, self._now, self._wait = run, now, wait
+        self._at_once = at_once
         self._lock = threading.Condition()
         self._sessions: dict[str, _Session] = {}
         self._line: deque[_Session] = deque()  # those that wait for a place, first come first
@@ -211,7 +213,7 @@ class Turns:
             return pause
         if session not in self._line:
             self._line.append(session)
-        return 0 if self._busy < AT_ONCE and self._line[0] is session else None
+        return 0 if self._busy < self._at_once and self._line[0] is session else None
 
     def _let_lane_go_on(self, session: _Session, job: Job) -> None:
         # One message per lane is in flight: else nothing would come that could be coalesced.

@@ -24,7 +24,8 @@ class Plan(NamedTuple):
     What a message does at this host.
 
     `prints`: `no`, `terminal` (there only) or `channel` (the chat if the message names one it can
-    reach, else the terminal). `context`: the text goes to the model, when `wake` says.
+    reach, else the terminal). `context`: the text goes to the model, when `wake` says. `note`: why
+    the host does less than the rule says.
     """
 
     rule: Rule | None
@@ -36,6 +37,7 @@ class Plan(NamedTuple):
     session: str
     reply: Reply
     command: str | None
+    note: str = ""
 
     @property
     def rule_label(self) -> str:
@@ -79,9 +81,9 @@ def effective_wake(rule: Rule | None, message: Message, host: Host) -> Wake:
 def _default_wake(rule: Rule | None, message: Message, host: Host) -> Wake:
     if rule is None and host == "agent":
         return "immediate"
-    if message.type in _WAITS or (host == "gateway" and not message.channel):
-        return "next_turn"
-    return "immediate"
+    # In a gateway a text without a chat has nobody whose conversation it could begin.
+    nowhere = host == "gateway" and not message.channel and not (rule and rule.reply == "home")
+    return "next_turn" if message.type in _WAITS or nowhere else "immediate"
 
 
 def session_of(message: Message) -> str:
@@ -101,7 +103,7 @@ def effective_reply(
     if rule and rule.reply:
         return rule.reply
     if host == "gateway":
-        return "channel"
+        return "both" if asks else "channel"
     if host == "terminal" or message.type in _SILENT:
         return "none"
     if not _reports(message.type) and (sender_known or asks):

@@ -107,7 +107,7 @@ class Broker:
 MakeBroker = Callable[..., Broker]
 
 
-def until(condition: Callable[[], Any], timeout: float = 15.0) -> Any:
+def until(condition: Callable[[], Any], timeout: float = 30.0) -> Any:
     """Return what `condition` returns once it is true; fail after `timeout` seconds."""
     deadline = time.monotonic() + timeout
     while not (found := condition()):

@@ -13,6 +13,7 @@ from wakebus.broker import Client, Delivery
 from wakebus.broker.message import Message
 from wakebus.plugin.receive.context import Context, context_file
 from wakebus.plugin.receive.dispatch import Dispatch
+from wakebus.plugin.receive.listener import Listener
 from wakebus.plugin.receive.reply import Answers
 from wakebus.plugin.receive.screen import Screen
 from wakebus.plugin.rules.load import RulesFile
@@ -58,14 +59,14 @@ class Host:
         self.client = Client(address)
         self.context = Context(context_file(bus or folder, name))
         self.rules = RulesFile(write_rules(folder, *callbacks), required=True)
+        environ = {**os.environ, "FOLDER": str(folder)}
         self.dispatch = Dispatch(
             name,
             self.rules,
-            Answers(self.client, name, self.stop),
+            Listener(name, Answers(self.client, name, self.stop), command, environ),
             self.context,
-            command=command,
             screen=Screen(self.printed),
-            environ={**os.environ, "FOLDER": str(folder)},
+            environ=environ,
         )
         self.client.register(name, self.dispatch.handle, takeover=takeover)
         self.sender = Client(address)

@@ -13,7 +13,8 @@ from fakes.broker import until
 from wakebus.broker.message import Message
 from wakebus.plugin.process import Cancel
 from wakebus.plugin.receive import agent
-from wakebus.plugin.receive.agent import MAX_ANSWER, Turn
+from wakebus.plugin.receive.agent import MAX_ANSWER
+from wakebus.plugin.receive.host import Turn
 
 MESSAGE = Message(
     id="m1",

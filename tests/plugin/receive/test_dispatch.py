@@ -17,7 +17,7 @@ import pytest
 
 from fakes.broker import Broker, until
 from fakes.host import Host, Outcome, deliver, write_rules
-from wakebus.broker import Client, Delivery, Later
+from wakebus.broker import Client, Delivery, Later, Refusal
 from wakebus.broker.errors import Fenced, NotRunning
 from wakebus.broker.message import Message
 from wakebus.plugin.receive import dispatch as dispatch_module
@@ -59,7 +59,7 @@ def message(id: str = "m1", **fields: Any) -> Message:
 def handle(host: Host, message: Message, **flags: Any) -> Outcome:
     """Hand the host a delivery that no broker sent."""
     found = host.dispatch.handle(deliver(message, **flags))
-    assert not isinstance(found, Later), found
+    assert not isinstance(found, Later | Refusal), found
     return dict(found)
 
 

@@ -113,6 +113,17 @@ ODD = [
 ]
 
 
+@pytest.mark.parametrize(
+    "reference", ["@file:/etc/passwd", "@FOLDER:~", "@git:3", "@url:http://x/", "@diff", "@staged."]
+)
+def test_a_body_cannot_make_its_agent_fetch(reference: str) -> None:
+    """What Hermes would replace by a file or page is written with another @; addresses stay."""
+    body = f"see {reference}, ask a@file.example or @fileserver, @different"
+    text = label(Item(M, body), FENCE)
+    assert reference not in text and "＠" + reference[1:] in text
+    assert "a@file.example or @fileserver, @different" in text
+
+
 @pytest.mark.parametrize("value", ODD)
 def test_a_value_cannot_be_taken_for_a_header(value: str) -> None:
     """Type and channel are their sender's free text: what is no plain word is quoted."""

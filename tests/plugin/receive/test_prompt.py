@@ -12,6 +12,7 @@ from wakebus.plugin.receive.label import Item
 from wakebus.plugin.receive.prompt import prompt
 
 MakeMessage = Callable[..., Message]
+FENCE = "f" * 24
 HARD = 128 << 10  # MAX_ARG_STRLEN of Linux, with its NUL
 
 
@@ -22,7 +23,7 @@ def note(make: MakeMessage) -> Item:
 
 def test_what_waits_stands_in_front(note: Item) -> None:
     """What was pushed out is said first; one fence, so that a note cannot end another's."""
-    waiting, text = prompt(Waiting((note,), 2), [Item(note.message, "do it")], None)
+    waiting, text = prompt(Waiting((note,), 2), [Item(note.message, "do it")], None, FENCE)
     assert waiting == Waiting((note,), 2)
     assert text.startswith("[wakebus] 2 older notes were dropped: too many waited.\n[wakebus] For")
     assert text.index("a note") < text.index("do it")
@@ -30,17 +31,17 @@ def test_what_waits_stands_in_front(note: Item) -> None:
 
 def test_nothing_waits(note: Item) -> None:
     """Then there is only the turn's own message."""
-    assert prompt(Waiting(), [note], None)[1].startswith("[wakebus] A message.")
+    assert prompt(Waiting(), [note], None, FENCE)[1].startswith("[wakebus] A message.")
 
 
 @pytest.mark.parametrize("limit", [MAX_ARGUMENT, 40 << 10])
 def test_the_oldest_as_far_as_there_is_room(note: Item, limit: int) -> None:
     """The rest is not in it, and not in what was shown."""
     items = tuple(note._replace(text=f"{n:03}" + "é" * 1000) for n in range(100))
-    waiting, text = prompt(Waiting(items, 1), [note], limit)
+    waiting, text = prompt(Waiting(items, 1), [note], limit, FENCE)
     assert 1 < len(waiting.items) < 100 and waiting == Waiting(items[: len(waiting.items)], 1)
     assert limit * 0.85 < len(text.encode()) <= limit
-    assert prompt(Waiting(items), [note], None)[0].items == items
+    assert prompt(Waiting(items), [note], None, FENCE)[0].items == items
 
 
 def test_no_messages_are_too_many_for_an_argument(make: MakeMessage) -> None:
@@ -55,5 +56,5 @@ def test_no_messages_are_too_many_for_an_argument(make: MakeMessage) -> None:
             "claimed": True,
         }
         item = Item(message, odd * 100_000, **again)
-        _, text = prompt(Waiting((item,) * 100, 9), [item] * 50, MAX_ARGUMENT)
+        _, text = prompt(Waiting((item,) * 100, 9), [item] * 50, MAX_ARGUMENT, FENCE)
         assert len(text.encode()) < HARD
