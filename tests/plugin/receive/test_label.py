@@ -120,7 +120,7 @@ def test_a_body_cannot_make_its_agent_fetch(reference: str) -> None:
     """What Hermes would replace by a file or page is written with another @; addresses stay."""
     body = f"see {reference}, ask a@file.example or @fileserver, @different"
     text = label(Item(M, body), FENCE)
-    assert reference not in text and "＠" + reference[1:] in text
+    assert f"see ＠{reference[1:]}," in text
     assert "a@file.example or @fileserver, @different" in text
 
 
