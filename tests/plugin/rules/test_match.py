@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
+from typing import get_args
 
 import pytest
 
@@ -141,11 +142,39 @@ def test_reply_of_an_agent(
 
 
 def test_reply_elsewhere(make: MakeMessage) -> None:
-    """A gateway answers its chat; a terminal answers nobody."""
-    hosts: list[tuple[Host, Reply]] = [("gateway", "channel"), ("terminal", "none")]
-    for host, reply in hosts:
-        message = make(type="directive")
-        assert effective_reply(None, message, host, sender_known=True, asks=True) == reply
+    """RULES-3.6: a gateway answers its chat, and who waits; an agent's terminal as an agent."""
+    found = {
+        (host, asks): effective_reply(
+            None, make(type="directive"), host, sender_known=True, asks=asks
+        )
+        for host in get_args(Host)
+        for asks in (False, True)
+    }
+    assert found == {
+        ("agent", False): "sender",
+        ("agent", True): "sender",
+        ("cli", False): "sender",
+        ("cli", True): "sender",
+        ("gateway", False): "channel",
+        ("gateway", True): "both",
+        ("terminal", False): "none",
+        ("terminal", True): "none",
+    }
+
+
+@pytest.mark.parametrize(
+    ("channel", "reply", "wake"),
+    [
+        ("mattermost:dm1", None, "immediate"),
+        ("", None, "next_turn"),
+        ("", "channel", "next_turn"),
+        ("", "home", "immediate"),
+    ],
+)
+def test_wake_in_a_gateway(make: MakeMessage, channel: str, reply: Reply | None, wake: str) -> None:
+    """RULES-3.3: without a chat nobody's conversation is begun, unless the rule says whose."""
+    rule = Rule(context=True, reply=reply)
+    assert effective_wake(rule, make(type="directive", channel=channel), "gateway") == wake
 
 
 def test_no_rule(make: MakeMessage) -> None:
