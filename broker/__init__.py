@@ -6,7 +6,7 @@ Names, bytes, disk: the broker and its client. Knows no platform and no agent.
     delivery    what a handler is given             outcome      what a handler says of it
     aio         the same for asyncio                steps        calls, for both clients
     stream      a subscription in a loop            handover     from threads to a loop
-    looping     how the loop runs the calls
+    looping     how the loop runs the calls     forking      a client in the child of a fork
     workers     threads for handlers                transport    a client's one IO thread
     pending     a request on its way                message      the message and its limits
     wire        one frame, in and out               errors       everything raised on purpose
@@ -26,6 +26,7 @@ Names, bytes, disk: the broker and its client. Knows no platform and no agent.
     sending     verb send                           waiting      verb wait
     delivering  what goes out, what comes back      acking       what a holder says of it
     registering names: claimed, kept, lost          presence     who holds a name
+    ephemeral   names with a suffix, and their end
     admin       list, trace, status                 clock        the clocks, and bus time
     bulk        many new messages at once           peers        who is at a connection's end
     marks       bus time in the store               loading      the hub, filled at a start

@@ -28,6 +28,7 @@ def describe(hub: Hub, endpoint: Endpoint) -> dict[str, Any]:
         "name": endpoint.name,
         "state": state,
         "declared": endpoint.declared,
+        "ephemeral": bool(endpoint.ephemeral),
         "epoch": endpoint.epoch,
         "queued": len(endpoint.mailbox) - len(endpoint.mailbox.out),
         "in_hand": len(endpoint.mailbox.out),
@@ -48,9 +49,10 @@ def declare(hub: Hub, request: Request) -> None:
     """Verb `declare`: messages for this name are kept although nobody has come yet."""
     name = check_not_ours(check_name(request.payload.get("name"), "name"), "name")
     endpoint = hub.endpoint(name)
-    endpoint.declared = True
+    endpoint.declared = True  # for good, also where the bus gave it its suffix
+    endpoint.ephemeral, endpoint.ended = 0.0, False
     hub.store.submit(
-        lambda store: store.save_endpoint(name, declared=True, seen=endpoint.seen),
+        lambda store: store.save_endpoint(name, declared=True, ephemeral=0, seen=endpoint.seen),
         _answer(hub, request, {"name": name}),
     )
 

@@ -92,8 +92,6 @@ class AsyncClient(Looping):
 
     def __init__(self, socket: str | None = None, *, timeout: float = 5.0) -> None:
         super().__init__(_Core(socket, timeout, self._begin))
-        self._publishes = False
-        self._first = asyncio.Lock()
 
     # --- sending, and what is asked: Client says what each call does, takes and raises ------
 
@@ -122,6 +120,7 @@ class AsyncClient(Looping):
         handler: AsyncHandler,
         *,
         takeover: bool = False,
+        suffix: bool = False,
         on_lost: Callable[[str], object] | None = None,
     ) -> int:
         """
@@ -131,7 +130,7 @@ class AsyncClient(Looping):
         returns is the outcome: a mapping (<= 16 KiB) or None for handled, `Later` or `Refusal`;
         an exception becomes a Refusal. Cancelled by `close`, it has acknowledged nothing; by
         somebody else, its message comes again after a second. `on_lost(why)`: the name went to
-        another client for good.
+        another client for good. `suffix`: as Client.register does; `names` tells the name.
 
         Raises NameTaken, BadName, NotRunning or TimedOut.
         """
@@ -141,9 +140,14 @@ class AsyncClient(Looping):
             if on_lost is not None:
                 handover.post(loop.call_soon, on_lost, why)
 
-        claim = partial(self._core.register, name, takeover=takeover, on_lost=lost)
+        claim = partial(self._core.register, name, takeover=takeover, suffix=suffix, on_lost=lost)
         claimed = partial(claim, cast(Handler, handler))  # nobody but `_begin` looks at it
         return await self._in_thread(claimed, lambda _: self._core.unregister(name))
+
+    @property
+    def names(self) -> dict[str, str]:
+        """The names held, in order: what was asked for, and as which it was granted."""
+        return self._core.names
 
     def _begin(self, hands: Hands, handler: Handler, delivery: Delivery) -> None:
         if not self._handover.post(self._take, hands, handler, delivery):

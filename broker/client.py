@@ -20,12 +20,13 @@ from wakebus.broker import message as messages
 from wakebus.broker import paths
 from wakebus.broker.errors import NotRunning, TimedOut, Undecided, WakebusError
 from wakebus.broker.eventing import Events
+from wakebus.broker.forking import watch
 from wakebus.broker.message import DEFAULT_TTL_S
 from wakebus.broker.pending import CLOSED, Pending
 from wakebus.broker.receipt import Answer as Answer
 from wakebus.broker.receipt import Receipt as Receipt
 from wakebus.broker.receipt import receipt
-from wakebus.broker.steps import Ask, Steps, asks, steps_of
+from wakebus.broker.steps import Ask, Steps, asks, steps_of, waiting
 from wakebus.broker.transport import Transport
 
 if TYPE_CHECKING:  # a sender does not load them
@@ -46,13 +47,28 @@ class Client(Events):
 
     def __init__(self, socket: str | None = None, *, timeout: float = 5.0) -> None:
         self.timeout = timeout
-        self.instance = os.urandom(8).hex()  # not by `secrets`: it loads OpenSSL
-        self._random: list[bytes] = []
         self._socket = socket
+        self._closed = False
+        self._begin()
+        watch(self)
+
+    def _begin(self, after: Transport | None = None) -> None:
+        self.instance = os.urandom(8).hex()  # not by `secrets`: it loads OpenSSL
+        self._ids = messages.Ids()
         self._receiving: Receiver | None = None  # made by the first `register`
         self._lock = threading.RLock()  # a signal handler may close
-        self._closed = False
-        self._transport = Transport(self._address, self._greet, self._on_frame, self._beat)
+        told = (self._address, self._greet, self._on_frame, self._beat)
+        self._transport = Transport(*told, after)
+
+    def after_fork(self) -> None:
+        """In the child of a fork: be a client of its own (forking.py)."""
+        self._transport.after_fork()
+        if self._receiving is not None:
+            self._receiving.after_fork()
+        self._fork_events()
+        self._begin(self._transport)
+        if self._closed:
+            self._transport.close(0)
 
     def _address(self) -> str:
         if self._socket is not None:
@@ -99,7 +115,7 @@ class Client(Events):
         fields: dict[str, Any] = {"text": body} if isinstance(body, str) else dict(body)
         fields |= {k: v for k, v in (("type", type), ("channel", channel)) if v is not None}
         message = {
-            "id": id or messages.new_id(now, self._five_bytes()),
+            "id": id or self._ids.new(now),
             "ts": now,
             "from": sender or self._own_name() or "cli",
             "to": to,
@@ -115,18 +131,18 @@ class Client(Events):
         stored = receipt((yield Ask("send", payload, timeout, id=checked.id)), to)
         if wait is None or stored.state in ("handled", "dead"):
             return stored
-        reply = yield _wait(stored.id, "handled", wait)
+        reply = yield waiting(stored.id, "handled", wait)
         return receipt(reply)._replace(to=to, duplicate=stored.duplicate)
 
     @asks
     def wait(self, id: str, wait: float) -> Steps[Receipt]:
         """Return the receipt of message `id` once it is handled or dead, or raise TimedOut."""
-        return receipt((yield _wait(id, "handled", wait)))
+        return receipt((yield waiting(id, "handled", wait)))
 
     @asks
     def wait_answer(self, id: str, wait: float) -> Steps[Answer]:
         """Return the answer to message `id`, or raise TimedOut."""
-        reply = yield _wait(id, "answer", wait)
+        reply = yield waiting(id, "answer", wait)
         found = reply.get("answer")
         return Answer(receipt(reply), messages.from_wire(found) if found else None)
 
@@ -148,15 +164,6 @@ class Client(Events):
         left = max(0.0, wait - (time.monotonic() - started))
         return (yield from steps_of(Client.wait_answer)(self, stored.id, left))
 
-    def _five_bytes(self) -> bytes:
-        # One call of the kernel for 64 ids: it may cost as much as all the rest of a send.
-        try:
-            return self._random.pop()
-        except IndexError:
-            data = os.urandom(320)
-            self._random += [data[at : at + 5] for at in range(0, 315, 5)]
-            return data[315:]
-
     def _own_name(self) -> str | None:
         return self._receiving.own_name() if self._receiving else None
 
@@ -168,6 +175,7 @@ class Client(Events):
         handler: "Callable[[Delivery], Outcome]",
         *,
         takeover: bool = False,
+        suffix: bool = False,
         on_lost: Callable[[str], None] | None = None,
     ) -> int:
         """
@@ -177,6 +185,8 @@ class Client(Events):
         (<= 16 KiB) or None for handled, `Later` or `Refusal`; an exception becomes a Refusal.
         `on_lost(why)`: the name went to another client for good. Registered again, also by
         itself after a broker's restart, the client keeps what its handlers have in hand.
+        `suffix`: while another client has `name`, hold `name-2`, `name-3` …; `names` tells which.
+        That name is ephemeral: it ends 60 s after this client, with what waits for it.
 
         Raises NameTaken, BadName, NotRunning or TimedOut.
         """
@@ -185,7 +195,13 @@ class Client(Events):
                 raise NotRunning(CLOSED)
             if self._receiving is None:
                 self._receiving = self._receiver()
-        return self._receiving.register(name, handler, takeover, on_lost, self.timeout)
+        options = {"takeover": takeover, "suffix": suffix}
+        return self._receiving.register(name, handler, on_lost, self.timeout, **options)
+
+    @property
+    def names(self) -> dict[str, str]:
+        """The names held, in order: what was asked for, and as which it was granted."""
+        return self._receiving.names() if self._receiving else {}
 
     def _receiver(self) -> "Receiver":
         from wakebus.broker.receiver import Receiver
@@ -195,12 +211,13 @@ class Client(Events):
     @asks
     def unregister(self, name: str) -> Steps[None]:
         """
-        Give `name` up; what its handlers have not finished goes back to the broker.
+        Give `name` up, asked for or granted; what its handlers have not finished goes back.
 
         Raises NotRegistered when this client does not hold it.
         """
         if self._receiving is not None:
-            self._receiving.forget(name)
+            held = self._receiving.forget(name)
+            name = held.name if held else name
         yield Ask("unregister", {"name": name})
 
     # --- the connection -------------------------------------------------------------------
@@ -280,8 +297,3 @@ class Client(Events):
 
 def _given(**fields: Any) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
-
-
-def _wait(id: str, state: str, wait: float) -> Ask:
-    # The broker ends the wait; the second is for the way back.
-    return Ask("wait", {"id": id, "state": state, "timeout": wait}, wait + 1.0, waited=id)

@@ -13,7 +13,7 @@ from typing import Any
 from wakebus.broker import wire
 from wakebus.broker.hub import Endpoint, Hub
 from wakebus.broker.mailbox import Entry
-from wakebus.broker.notices import notice_for
+from wakebus.broker.notices import FOR_IT, WITH_IT, notice_for
 from wakebus.broker.state import DEATHS, NEXT, Event, State, receipt_word
 from wakebus.broker.waiting import tell_waiters
 
@@ -26,7 +26,9 @@ def pump(hub: Hub, endpoint: Endpoint, fresh: Mapping[str, bytes] | None = None)
         entry = endpoint.mailbox.take(hub.clock.mono())
         if entry is None:
             return
-        if fresh and entry.id in fresh:
+        if entry.session and entry.accepted < endpoint.ephemeral:
+            orphan(hub, endpoint, entry)  # on its way when a successor came
+        elif fresh and entry.id in fresh:
             _deliver(hub, endpoint, entry, fresh[entry.id])
         else:
             fetched = partial(_fetched, hub, endpoint, entry, entry.trip)
@@ -156,6 +158,12 @@ def give_up(
     line = hub.line("dead", reason=reason, **by)
     columns = {"state": entry.state, "reason": reason, "deaths": entry.deaths}
     end(hub, endpoint, entry, line, done, quiet=quiet, **columns)
+
+
+def orphan(hub: Hub, endpoint: Endpoint, entry: Entry) -> None:
+    """Give up what waits for a session that has ended, or with the name of one."""
+    reason = (FOR_IT if entry.session else WITH_IT).format(endpoint.name)
+    give_up(hub, endpoint, entry, Event.ORPHANED, reason)
 
 
 def expire(hub: Hub) -> None:

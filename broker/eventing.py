@@ -216,6 +216,13 @@ class Events(Queries):
             told = {**facts, "instance": self.instance}
             self._told = self._transport.request("beat", told, fleeting=True)
 
+    def _fork_events(self) -> None:
+        """In the child of a fork: publish and subscribe anew, when it is asked for."""
+        for part in (self._subscriber, self._publisher):
+            if part is not None:
+                part.after_fork()
+        self._publisher = self._subscriber = self._told = None
+
     def _close_events(self, timeout: float) -> None:
         if self._subscriber is not None:
             self._subscriber.close(timeout)

@@ -17,11 +17,13 @@ from typing import Any, Final, Protocol
 
 from wakebus.broker.delivery import Delivery
 from wakebus.broker.errors import Fenced, NotRegistered, NotRunning, WakebusError
+from wakebus.broker.forking import FORKED
 from wakebus.broker.outcome import Later, Outcome, Refusal, ack
 from wakebus.broker.pending import CLOSED, Pending
 from wakebus.broker.transport import Transport
 
 NO_THREAD_S: Final = 1.0  # a message comes again after this when no thread can start
+LOOK_S: Final = 1.0  # how long a word may wait in a forked child, where no answer can come
 
 Handler = Callable[[Delivery], Outcome]
 Key = tuple[str, str]  # name and id
@@ -62,6 +64,10 @@ class Hands:
         self._transport, self._names, self._run = transport, names, run
         self._held: dict[Key, Delivery] = {}
         self._acks: dict[Key, Word] = {}  # on their way, of what is held
+        self.after_fork()
+
+    def after_fork(self) -> None:
+        """In the child of a fork: what is in hand is the parent's; only the locks are made anew."""
         self._lock = threading.Lock()
         self._saying = threading.RLock()
 
@@ -122,6 +128,8 @@ class Hands:
             outcome = handler(delivery)
         # Also SystemExit: a handler that ends its thread would block its lane for ever.
         except BaseException as exc:
+            if self._transport.forked:  # in here; the child ends with it
+                raise
             outcome = failed(exc)
         self.done(delivery, outcome)
 
@@ -183,6 +191,7 @@ class Hands:
         if not wait:
             payload = {**self._reference(delivery), **fields}
             self._transport.request(verb, payload, fleeting=True)
+            self._check_fork()
             return
         stored = threading.Event()
         errors: list[WakebusError] = []
@@ -192,10 +201,15 @@ class Hands:
             stored.set()
 
         self.say(Word(delivery, verb, fields, settle))
-        stored.wait()  # ends with the answer, with the name or with the client
+        while not stored.wait(LOOK_S):  # ends with the answer, with the name or with the client
+            self._check_fork()
         if errors:
             lose(delivery, errors[0])
             raise errors[0]
+
+    def _check_fork(self) -> None:
+        if self._transport.forked:
+            raise NotRunning(FORKED)
 
 
 def lose(delivery: Delivery, error: WakebusError) -> None:

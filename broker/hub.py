@@ -58,14 +58,17 @@ class Endpoint:
     """A name with its mailbox and, while somebody holds it, its holder."""
 
     __slots__ = (
-        *("arriving", "arriving_bytes", "declared", "epoch", "holder", "instance"),
-        *("mailbox", "name", "saved", "seen", "up"),
+        *("arriving", "arriving_bytes", "declared", "ended", "ephemeral", "epoch", "holder"),
+        *("instance", "mailbox", "name", "saved", "seen", "up"),
     )
 
     def __init__(self, name: str, settings: Settings, seen: float = 0.0) -> None:
         self.name, self.seen = name, seen  # 0.0: never registered
         self.saved = seen  # what the store knows of `seen`
         self.declared = self.up = False  # up: told as held
+        # The bus gave it its suffix: bus time since when this session has it, else 0.0.
+        self.ephemeral = 0.0
+        self.ended = False  # as an ephemeral one: it is nobody's, and takes nothing
         self.epoch = 0
         self.instance = ""  # the last holder's
         self.holder: Holder | None = None
@@ -153,7 +156,7 @@ class Hub:
     def known(self, name: str) -> bool:
         """Whether the endpoint is declared, held, or was seen in the last `known_days`."""
         endpoint = self.endpoints.get(name)
-        if endpoint is None:
+        if endpoint is None or endpoint.ended:
             return False
         recent = self.steady_wall() - endpoint.seen < self.settings.known_days * 86400
         return bool(endpoint.declared or endpoint.holder or len(endpoint.mailbox) or recent)

@@ -150,7 +150,11 @@ class Found(NamedTuple):
 
 
 def find(db: sqlite3.Connection, ids: Sequence[str]) -> Found:
-    """Look at `ids` until much would have to be written; dead letters are told `in_doubt`."""
+    """
+    Look at `ids` until much would have to be written.
+
+    Dead letters come with `in_doubt`, `reason`, and whether they were for one `session`.
+    """
     rows: list[Row] = []
     missing: list[str] = []
     budget = STEP_BYTES
@@ -163,9 +167,20 @@ def find(db: sqlite3.Connection, ids: Sequence[str]) -> Found:
         if rows and row["size"] > budget:
             return Found(rows, missing, list(ids[number:]))
         budget -= row["size"]
-        doubt = row["state"] in DEATHS and in_doubt({**row, **_rest(db, row["seq"])})
-        rows.append({**row, "in_doubt": doubt})
+        if row["state"] in DEATHS:
+            row |= _past(db, row)
+        rows.append(row)
     return Found(rows, missing, [])
+
+
+def _past(db: sqlite3.Connection, row: Row) -> Row:
+    rest = _rest(db, row["seq"])
+    (session,) = db.execute(
+        "SELECT json_extract(CAST(message AS TEXT), '$.session') FROM message WHERE seq=?",
+        (row["seq"],),
+    ).fetchone()
+    told = {"reason": rest["reason"] or "", "session": session is not None}
+    return {"in_doubt": in_doubt({**row, **rest}), **told}
 
 
 def revive(db: sqlite3.Connection, ids: Iterable[str], now: float, line: str) -> list[Row]:
@@ -178,7 +193,8 @@ def _revive(db: sqlite3.Connection, id: str, now: float, line: str) -> Row | Non
     if got is None or (State(got["state"]), Event.RETRIED) not in NEXT:
         return None  # somebody was quicker
     row = dict(got)
-    ttl = float(json.loads(row["message"]).get("ttl_s", DEFAULT_TTL_S))
+    message = json.loads(row["message"])
+    ttl = float(message.get("ttl_s", DEFAULT_TTL_S))
     changes = {
         "seq": db.execute("SELECT max(seq)+1 FROM message").fetchone()[0],
         "state": State.QUEUED,
@@ -192,7 +208,7 @@ def _revive(db: sqlite3.Connection, id: str, now: float, line: str) -> Row | Non
     }
     names = "".join(f"{name}=?, " for name in changes)
     db.execute(f"UPDATE message SET {names}log=log||? WHERE id=?", (*changes.values(), line, id))
-    return {**row, **changes, "ttl": ttl}
+    return {**row, **changes, "ttl": ttl, "session": "session" in message}
 
 
 def purge(db: sqlite3.Connection, ids: Sequence[str]) -> Found:

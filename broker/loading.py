@@ -1,7 +1,8 @@
 """
 What the broker knows when it starts: the hub is filled from the store (PROTOCOL.md section 8).
 
-Rule 1: before any other thread has the store. Rule 2: no bodies are read, but those of open turns.
+Rule 1: before any other thread has the store. Rule 2: no bodies are read, but those of open turns
+and, by SQLite, of what waits for ephemeral names.
 """
 
 import json
@@ -18,6 +19,7 @@ def load(hub: Hub, store: Store) -> None:
     now, bus = hub.clock.mono(), hub.steady_wall()
     for row in store.endpoints():
         hub.endpoints[row["name"]] = _endpoint(hub, row, now)
+    for_sessions = {*store.for_sessions()}
     for row in store.open_messages():
         endpoint = hub.endpoint(row["endpoint"])
         entry = Entry(row["seq"], row["id"], row["lane"], row["size"], 0.0)
@@ -27,6 +29,7 @@ def load(hub: Hub, store: Store) -> None:
         entry.suspect = entry.deaths > 0  # what merely came back is none
         entry.started_before = bool(row["started_before"])
         entry.asks, entry.claimed = bool(row["asks"]), bool(row["claimed"])
+        entry.session, entry.accepted = row["id"] in for_sessions, row["accepted"]
         entry.type, entry.told = row["type"], receipt_word(State(row["state"]))
         endpoint.mailbox.add(entry)
         if State(row["state"]) is not State.QUEUED:
@@ -50,6 +53,7 @@ def _in_hand(hub: Hub, endpoint: Endpoint, entry: Entry, row: Row, store: Store)
 def _endpoint(hub: Hub, row: Row, now: float) -> Endpoint:
     endpoint = Endpoint(row["name"], hub.settings, row["seen"])
     endpoint.declared, endpoint.epoch = bool(row["declared"]), row["epoch"]
+    endpoint.ephemeral = row["ephemeral"]
     endpoint.instance = row["instance"]
     if row["instance"]:
         # After a reboot the pid means nothing: the holder is gone (pid 0 would only be silent).

@@ -4,34 +4,54 @@ How calls of a client are run in a loop: its steps, its threads' news, its tasks
 Rule 1: nothing in here blocks the loop; what must wait in a thread (a claim, a subscription) has
 one of its own. Rule 2: who stops waiting leaves nothing behind: a request is dropped, and what a
 thread has done by then is undone. Rule 3: all futures are resolved in the loop, a batch at a time.
+Rule 4: in the child of a fork it belongs to no loop yet; the parent's tasks are not touched there.
 """
 
 import asyncio
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 from weakref import WeakSet
 
 from wakebus.broker.client import CLOSE_S, Client
 from wakebus.broker.errors import WakebusError
+from wakebus.broker.forking import watch
 from wakebus.broker.handover import Handover, resolve
 from wakebus.broker.steps import Ask, Pages, Row, Steps
 from wakebus.broker.stream import AsyncSubscription
 
 T = TypeVar("T")
 
+# In the child of a fork: loops, tasks and generators of the parent. They live on, because their
+# destructors would speak to the parent's loop.
+_parents: Final[list[object]] = []
+
 
 class Looping:
     """`core`: the client that is run in a loop, the first one it is used in."""
 
     def __init__(self, core: Client) -> None:
-        self._core, self._transport = core, core._transport
+        self._core = core
+        self._closing = self._gone = False
+        self._unbound()
+        watch(self)
+
+    def _unbound(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._handover: Handover
         self._tasks: set[asyncio.Task[None]] = set()
         self._streams: WeakSet[AsyncSubscription] = WeakSet()
         self._last: AsyncGenerator[None, None] | None = None
-        self._closing = self._gone = False
+        self._publishes = False
+        self._first = asyncio.Lock()
+
+    def after_fork(self) -> None:
+        """In the child of a fork: be free for a loop of the child's own."""
+        for stream in [*self._streams]:
+            stream.after_fork()
+        _parents.append((self._loop, self._tasks, self._last))
+        self._closing = self._gone = self._core._closed
+        self._unbound()
 
     def _bound(self) -> tuple[Handover, asyncio.AbstractEventLoop]:
         """Return what belongs to the running loop, which is this client's from its first use on."""
@@ -110,14 +130,14 @@ class Looping:
     async def _call(self, ask: Ask) -> dict[str, Any]:
         handover, loop = self._bound()
         came: asyncio.Future[bool] = loop.create_future()
-        pending = self._transport.request(
+        pending = self._core._transport.request(
             ask.verb, ask.payload, lambda _: handover.post(resolve, came, True)
         )
         timer = loop.call_later(self._core._seconds(ask), resolve, came, False)
         try:
             return self._core._answer(ask, pending, came=await came)
         except asyncio.CancelledError:
-            self._transport.drop(pending)
+            self._core._transport.drop(pending)
             raise
         finally:
             timer.cancel()

@@ -21,6 +21,7 @@ class Entry:
     """One open message: what the broker must know of it without reading its body."""
 
     __slots__ = (
+        "accepted",
         "asks",
         "claimed",
         "deadline",
@@ -31,6 +32,7 @@ class Entry:
         "out",
         "redelivered",
         "seq",
+        "session",
         "size",
         "started_before",
         "state",
@@ -43,11 +45,12 @@ class Entry:
 
     def __init__(self, seq: int, id: str, lane: str, size: int, deadline: float) -> None:
         self.seq, self.id, self.lane, self.size = seq, id, lane, size
-        self.deadline = deadline  # monotonic seconds
+        self.deadline, self.accepted = deadline, 0.0  # monotonic seconds, bus time
         self.state = State.QUEUED
         self.deaths = 0
         self.redelivered = self.started_before = self.asks = self.claimed = False
         self.out = self.more = self.suspect = False
+        self.session = False  # it is for one session, and for no successor's
         self.trip = 0  # how often it went out: an old trip's news is stale
         self.token: str | None = None
         self.type = self.told = ""  # for the events that tell of it; the last one's word

@@ -26,6 +26,11 @@ NONE_FOR: Final = frozenset({TYPE, "answer"})
 REASON: Final = 300  # characters; the dead letter has the rest
 RESERVED: Final = 4 << 10  # bytes, before it is known how long it gets
 
+# Why a message died with an ephemeral name: for its session, or for whoever held the name.
+FOR_IT: Final = "its session ended: the client that held {} is gone"
+WITH_IT: Final = "the session that held {} has ended"
+ORPHANED: Final = tuple(reason.partition("{")[0] for reason in (FOR_IT, WITH_IT))
+
 
 def check_not_ours(name: str, field: str) -> str:
     """Return `name`, or raise BadName if it is the broker's own."""
@@ -62,10 +67,11 @@ def compose(row: Row, reason: str, now: float) -> Message | None:
 
 def _text(dead: Message, why: str) -> str:
     what = f"{dead.type} {dead.id}" if dead.type else dead.id
-    return (
-        f"Not delivered: your message {what} to {dead.to} is a dead letter: {why}. "
-        f"Look at it: wakebus dead show {dead.id}. Send it again: wakebus dead retry {dead.id}"
-    )
+    look = f"Look at it: wakebus dead show {dead.id}. "
+    again = f"Send it again: wakebus dead retry {dead.id}"
+    if dead.session and why.startswith(ORPHANED):
+        again = "It is for nobody else; whom you can reach now: wakebus endpoints"
+    return f"Not delivered: your message {what} to {dead.to} is a dead letter: {why}. {look}{again}"
 
 
 class Notice:
@@ -119,7 +125,8 @@ class Notice:
             message = put.message
             deadline = self._hub.clock.mono() + message.ttl_s
             entry = Entry(row["seq"], message.id, message.lane, len(put.blob), deadline)
-            entry.type = TYPE
+            entry.type, entry.accepted = TYPE, put.accepted
+            entry.session = message.session is not None
             self._hub.enter(self.endpoint, entry)
 
 

@@ -10,8 +10,6 @@ from wakebus.broker.errors import WakebusError, from_wire
 
 CLOSED: Final = "this client is closed"
 
-_making: Final = threading.RLock()  # a signal handler may wait too
-
 
 class Pending:
     """
@@ -23,7 +21,7 @@ class Pending:
 
     __slots__ = (
         "_done",
-        "_event",
+        "_waiters",
         "answer",
         "error",
         "fleeting",
@@ -46,15 +44,16 @@ class Pending:
         self.answer: dict[str, Any] | None = None
         self.error: WakebusError | None = None
         self._done = False
-        # An event costs more than all the rest: made for who waits.
-        self._event: threading.Event | None = None
+        # Bare locks: an event has one inside that a forked child may find taken for ever.
+        self._waiters: list[threading.Lock] = []
 
-    def wait(self, timeout: float | None) -> bool:
+    def wait(self, timeout: float) -> bool:
         """Return whether the answer came within `timeout` seconds."""
-        with _making:
-            event = self._event = self._event or threading.Event()
-        # Asked after the event was made: whoever finishes later sets it.
-        return self._done or event.wait(timeout)
+        waiter = threading.Lock()
+        waiter.acquire()
+        self._waiters.append(waiter)
+        # Asked after that: whoever finishes later lets it go.
+        return self._done or waiter.acquire(timeout=max(0.0, min(timeout, threading.TIMEOUT_MAX)))
 
     def settle(self, verb: str, payload: dict[str, Any]) -> None:
         """Take the answer (IO thread)."""
@@ -66,8 +65,16 @@ class Pending:
 
     def finish(self) -> None:
         """Wake who waits; without an answer the transport has closed."""
-        self._done = True
-        if self._event is not None:
-            self._event.set()
+        self._wake()
         if self.notify is not None:
             self.notify(self)
+
+    def disown(self, error: WakebusError) -> None:
+        """In the child of a fork: give up what the parent waits for; takes no lock."""
+        self.error = error
+        self._wake()
+
+    def _wake(self) -> None:
+        self._done = True
+        while self._waiters:
+            self._waiters.pop().release()

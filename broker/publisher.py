@@ -20,6 +20,7 @@ import zmq
 
 from wakebus.broker.errors import NotRunning, Refused
 from wakebus.broker.event import Own, encode, frame_of, stamp
+from wakebus.broker.forking import disown
 from wakebus.broker.gaps import Numbers
 from wakebus.broker.pending import CLOSED
 from wakebus.broker.topics import check_topic
@@ -79,7 +80,7 @@ class Publisher:
                 return
             try:
                 _send(self._socket, frame, _NOBLOCK)
-            except zmq.Again:
+            except zmq.ZMQError:  # Again: its pipe is full; others: forked meanwhile
                 self.dropped += 1
 
     def _begin(self, topic: str) -> Own:
@@ -158,6 +159,12 @@ class Publisher:
             self._socket.disconnect(old)
         except zmq.ZMQError:
             pass  # no address: told as a broker that is away
+
+    def after_fork(self) -> None:
+        """In the child of a fork: be closed, without a word to the parent's socket."""
+        self._closed, self._there = True, False
+        self._lock = threading.RLock()
+        disown(self._context)
 
     def close(self) -> None:
         """Let go of the socket; what is in its pipe has LINGER_MS to get out."""

@@ -11,7 +11,7 @@ import sys
 from functools import partial
 from typing import Any, Final
 
-from wakebus.broker import wire
+from wakebus.broker import ephemeral, wire
 from wakebus.broker.acking import hold
 from wakebus.broker.delivering import bring_back, pump
 from wakebus.broker.errors import BadMessage, BadVersion, Fenced, NotRegistered, WakebusError
@@ -66,16 +66,34 @@ def register(hub: Hub, request: Request) -> None:
     conn = hub.conns.get(request.conn)
     if conn is None:
         raise NotRegistered("say hello before registering")
-    name = check_not_ours(check_name(request.payload.get("name"), "name"), "name")
+    asked = check_not_ours(check_name(request.payload.get("name"), "name"), "name")
+    suffix, takeover = (request.payload.get(word) is True for word in ("suffix", "takeover"))
+    if suffix and takeover:
+        raise BadMessage("register: `takeover` wants this very name, `suffix` another; say one")
     holding = request.payload.get("holding", [])
     if not isinstance(holding, list) or not all(_is_held(item) for item in holding):
         raise BadMessage('register: `holding` is a list of {"id": …, "more": …}')
-    endpoint = hub.endpoint(name)
-    _claim(hub, endpoint, conn, request.conn, takeover=request.payload.get("takeover") is True)
-    conn.names.add(name)
-    conn.lost.discard(name)
+    name = ephemeral.choose(hub, asked, conn.instance) if suffix else asked
+    passing = name != asked or request.payload.get("ephemeral") is True
+    endpoint = _take(hub, name, conn, request.conn, takeover=takeover, passing=passing)
     ended = _take_stock(hub, endpoint, holding)
     _save(hub, endpoint, partial(_registered, hub, request, endpoint, endpoint.epoch, ended))
+
+
+def _take(
+    hub: Hub, name: str, conn: Connection, id: bytes, *, takeover: bool, passing: bool
+) -> Endpoint:
+    """Claim `name` for a connection; `passing`: for as long as its session lasts."""
+    endpoint, known = hub.endpoint(name), hub.known(name)
+    back = endpoint.holder is not None and endpoint.holder.instance == conn.instance
+    last = endpoint.instance
+    _claim(hub, endpoint, conn, id, takeover=takeover)
+    conn.names.add(name)
+    conn.lost.discard(name)
+    if not back:
+        ours = passing and (not known or endpoint.ephemeral > 0)
+        ephemeral.pass_on(hub, endpoint, last, ours=ours)
+    return endpoint
 
 
 def _is_held(item: Any) -> bool:
@@ -103,6 +121,8 @@ def _claim(hub: Hub, endpoint: Endpoint, conn: Connection, id: bytes, *, takeove
 def _lose(hub: Hub, endpoint: Endpoint, holder: Holder, *, died: bool) -> None:
     why = f"process {holder.process.pid} " + ("ended" if died else "lost the name")
     endpoint.holder = None
+    if endpoint.ephemeral:
+        endpoint.seen = hub.steady_wall()  # from now on its time runs
     hub.announcer.name(endpoint, holder.process.pid, up=False)
     bring_back(hub, endpoint, died=died, why=why)
     if holder.conn is not None:
@@ -142,6 +162,7 @@ def _save(hub: Hub, endpoint: Endpoint, done: Any = None) -> None:
     columns = {
         "seen": endpoint.seen,
         "epoch": endpoint.epoch,
+        "ephemeral": endpoint.ephemeral,
         "instance": holder.instance if holder else "",
         "pid": holder.process.pid if holder else 0,
         "start": holder.process.start if holder else 0.0,
@@ -162,7 +183,8 @@ def _registered(
         hub.fail(request, Fenced(lost, to=endpoint.name))
     else:
         holder.blocked = False
-        hub.reply(request, {"name": endpoint.name, "epoch": epoch, "ended": ended})
+        short = {"ephemeral": True} if endpoint.ephemeral else {}
+        hub.reply(request, {"name": endpoint.name, "epoch": epoch, "ended": ended, **short})
         hub.announcer.name(endpoint, holder.process.pid, up=True)
         pump(hub, endpoint)
 
@@ -218,6 +240,9 @@ def look_for_the_gone(hub: Hub) -> None:
             _save(hub, endpoint)
             if holder.conn is not None:
                 hub.conns.pop(holder.conn, None)
+        elif ephemeral.is_left(hub, endpoint, holder):
+            _lose(hub, endpoint, holder, died=False)
+            _save(hub, endpoint)
 
 
 def forget_conns(hub: Hub) -> None:
@@ -233,7 +258,7 @@ def look_after_names(hub: Hub) -> None:
     for name, endpoint in list(hub.endpoints.items()):
         if endpoint.seen - endpoint.saved > SAVE_SEEN_S:
             _save(hub, endpoint)
-        elif not hub.known(name) and not endpoint.arriving:
+        elif not hub.known(name) and not endpoint.arriving and not endpoint.ended:
             del hub.endpoints[name]
             hub.store.submit(partial(_forget_endpoint, name))
 

@@ -9,7 +9,7 @@ what may have been done already is done again only by `force`.
 from functools import partial
 from typing import Any, Final
 
-from wakebus.broker import letters
+from wakebus.broker import ephemeral, letters
 from wakebus.broker.boxes import who
 from wakebus.broker.delivering import pump
 from wakebus.broker.errors import BadMessage, WakebusError
@@ -69,6 +69,8 @@ def _choose(hub: Hub, rows: list[Row], *, force: bool) -> tuple[list[Row], list[
 def _obstacle(hub: Hub, endpoint: Endpoint, row: Row, *, force: bool) -> str:
     if row["state"] not in DEATHS:
         return f"it is {row['state']}, not a dead letter"
+    if why := ephemeral.stays_dead(hub, endpoint, row):
+        return why
     if row["in_doubt"] and not force:
         return "work on it had begun, nobody knows how far; to do it again all the same: --force"
     return endpoint.full(hub.settings, row["size"])
@@ -113,7 +115,7 @@ def _entry(hub: Hub, row: Row) -> Entry:
     entry = Entry(row["seq"], row["id"], row["lane"], row["size"], deadline)
     entry.redelivered, entry.started_before = row["redelivered"], row["started_before"]
     entry.asks, entry.claimed = bool(row["asks"]), bool(row["claimed"])
-    entry.type = row["type"]
+    entry.type, entry.session, entry.accepted = row["type"], row["session"], row["accepted"]
     return entry
 
 

@@ -23,6 +23,7 @@ from wakebus.broker import (
     admin,
     boxes,
     delivering,
+    ephemeral,
     keeping,
     marks,
     publishing,
@@ -283,6 +284,7 @@ class Router:
     def _sweep(self) -> None:
         registering.look_for_the_gone(self._hub)
         delivering.expire(self._hub)
+        ephemeral.end_overdue(self._hub)
         self._door.look()
         self._hub.later(SWEEP_S, self._sweep)
 

@@ -82,7 +82,12 @@ CREATE INDEX message_silent ON message (endpoint) WHERE silent;
 CREATE TABLE mark (bus REAL NOT NULL, wall REAL NOT NULL, up REAL NOT NULL, boot TEXT NOT NULL);
 """
 
-STEPS: Final = (FIRST, SECOND)
+# `ephemeral`: the bus gave the name its suffix; bus time since when this session has it, else 0.
+THIRD: Final = """
+ALTER TABLE endpoint ADD COLUMN ephemeral REAL NOT NULL DEFAULT 0;
+"""
+
+STEPS: Final = (FIRST, SECOND, THIRD)
 VERSION: Final = len(STEPS)
 
 

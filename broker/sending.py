@@ -120,4 +120,5 @@ def _enter(hub: Hub, endpoint: Endpoint, put: Put, seq: int) -> None:
     deadline = hub.clock.mono() + message.ttl_s
     entry = Entry(seq, message.id, message.lane, len(put.blob), deadline)
     entry.asks, entry.claimed, entry.type = put.asks, put.claimed, message.type
+    entry.session, entry.accepted = message.session is not None, put.accepted
     hub.enter(endpoint, entry)

@@ -30,6 +30,7 @@ class Settings(NamedTuple):
     attempts: int = 5
     stale_s: float = 10.0  # five missed beats
     reclaim_s: float = 10.0  # a holder's time to come back after a broker start
+    ephemeral_s: float = 60.0  # what a name that got its suffix from the bus outlives its holder
     known_days: float = 30.0
     retention_days: float = 7.0
     store_bytes: int = 2 << 30

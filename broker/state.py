@@ -32,6 +32,7 @@ class Event(StrEnum):
     EXPIRED = "expired"
     EXHAUSTED = "exhausted"
     CANCELLED = "cancelled"  # taken back
+    ORPHANED = "orphaned"  # the session that held the name has ended
     RETRIED = "retried"  # a dead letter gets another life
 
 
@@ -51,6 +52,7 @@ NEXT: Final[dict[tuple[State, Event], State]] = {
     (State.QUEUED, Event.EXPIRED): State.DEAD,
     (State.QUEUED, Event.EXHAUSTED): State.DEAD,
     (State.QUEUED, Event.CANCELLED): State.DEAD,
+    (State.QUEUED, Event.ORPHANED): State.DEAD,
     **{(state, Event.RETRIED): State.QUEUED for state in (State.DEAD, State.REFUSED)},
 }
 

@@ -28,6 +28,12 @@ class Ask(NamedTuple):
     waited: str = ""
 
 
+def waiting(id: str, state: str, wait: float) -> Ask:
+    """Return what waits `wait` seconds until message `id` is `state`."""
+    # The broker ends the wait; the second is for the way back.
+    return Ask("wait", {"id": id, "state": state, "timeout": wait}, wait + 1.0, waited=id)
+
+
 # Yields what is asked, is sent the answer or thrown the error, returns the result.
 Steps = Generator[Ask, dict[str, Any], T]
 # Yields rows as well, one at a time.

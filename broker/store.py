@@ -194,10 +194,19 @@ class Store:
     def open_messages(self) -> list[Row]:
         """Return every open message without its body, oldest first."""
         return self._all(
-            "SELECT seq, id, endpoint, lane, size, deadline, state, deaths, redelivered,"
+            "SELECT seq, id, endpoint, lane, size, accepted, deadline, state, deaths, redelivered,"
             " started_before, asks, claimed, token, sender, cause, type FROM message"
             " WHERE done IS NULL ORDER BY seq"
         )
+
+    def for_sessions(self) -> list[str]:
+        """Return the ids of open messages for one session each, among those of ephemeral names."""
+        rows = self._all(
+            "SELECT id FROM message WHERE done IS NULL"
+            " AND endpoint IN (SELECT name FROM endpoint WHERE ephemeral)"
+            " AND json_extract(CAST(message AS TEXT), '$.session') IS NOT NULL"
+        )
+        return [row["id"] for row in rows]
 
     def related(self, id: str) -> list[Row]:
         """Return message `id` and all that hangs together with it: see `story`."""

@@ -71,6 +71,11 @@ class AsyncSubscription(AsyncIterator[Event]):
         self._ready.set()
         self.subscription.close()
 
+    def after_fork(self) -> None:
+        """In the child of a fork: be closed; whom it wakes is the parent's."""
+        self._closed = True
+        self._box.clear()
+
     # --- events thread --------------------------------------------------------------------
 
     def room(self) -> bool:

@@ -18,6 +18,7 @@ from typing import Any, Final, NamedTuple
 import zmq
 
 from wakebus.broker.errors import NotNow, NotRunning, WakebusError
+from wakebus.broker.forking import disown, leave
 from wakebus.broker.pending import CLOSED
 from wakebus.broker.plane import Plane
 from wakebus.broker.subscription import OnEvent, OnGap, Room, Subscription
@@ -50,7 +51,7 @@ class Subscriber:
         self._open: dict[zmq.Socket[bytes], Subscription] = {}
         self._new: deque[tuple[zmq.Socket[bytes], Subscription, list[bytes]]] = deque()
         self._address = self._plane.events_out  # where the sockets are connected to
-        self._closing = self._ended = False
+        self._closing = self._ended = self._forked = False
         self._wake_read, self._wake_write = os.pipe()
         os.set_blocking(self._wake_read, False)
         os.set_blocking(self._wake_write, False)
@@ -109,8 +110,9 @@ class Subscriber:
                 # The first one may have overtaken the news on its way to another publisher.
                 if back > 1:
                     break
-        except zmq.ContextTerminated:
-            raise NotRunning(CLOSED) from None
+        except zmq.ZMQError:  # ContextTerminated, or forked meanwhile
+            self._check_open()
+            raise
         probe.arrived()
         socket.setsockopt(zmq.UNSUBSCRIBE, probe.mark)
         return early
@@ -138,6 +140,14 @@ class Subscriber:
         if threading.current_thread() is not self._thread:
             self._thread.join(timeout)
 
+    def after_fork(self) -> None:
+        """In the child of a fork: be closed, without a word to the parent's sockets."""
+        self._lock = threading.RLock()
+        self._closing = self._ended = self._forked = True
+        disown(self._context)
+        for subscription in (*self._open.values(), *(one for _, one, _ in self._new)):
+            subscription.close()
+
     # --- events thread --------------------------------------------------------------------
 
     def is_bus(self, pub: str) -> bool:
@@ -162,8 +172,17 @@ class Subscriber:
                 for socket, subscription in self._open.items():
                     if socket in ready and not self._closing:
                         _hand_out(socket, subscription)
+        except zmq.ZMQError:
+            if not self._forked:  # else the socket is the parent's
+                raise
         finally:
+            self.leave_child()
             self._end()
+
+    def leave_child(self, error: BaseException | None = None) -> None:
+        """End the child of a fork in a handler, which has returned or raised `error`."""
+        if self._forked:
+            leave(error)
 
     def _look_around(self, poller: zmq.Poller) -> None:
         with self._lock:

@@ -141,6 +141,7 @@ class Subscription:
 
     def complain(self, what: str, error: BaseException) -> None:
         """Log an error, once for each kind."""
+        self._subscriber.leave_child(error)
         kind = (what, type(error))
         if kind in self._kinds or len(self._kinds) >= KINDS:
             return

@@ -4,7 +4,7 @@ A client's one IO thread: it owns the DEALER socket and its monitor.
 Rule 1: callers hand over frames and wait on a `Pending`; they never touch a socket. Rule 2: a
 request that was written and not answered is written again after a reconnect, until its caller
 gives up: without this every broker kill made an unknown (measured). Rule 3: nothing in here waits
-for the broker; closing never hangs.
+for the broker; closing never hangs. Rule 4: a forked child has no part in it (forking.py).
 """
 
 import itertools
@@ -20,6 +20,7 @@ import zmq
 
 from wakebus.broker import wire
 from wakebus.broker.errors import NotRunning, WakebusError
+from wakebus.broker.forking import FORKED, disown
 from wakebus.broker.pending import Pending
 
 # Back within 0.3 s of a broker's return (measured with these two).
@@ -37,8 +38,8 @@ class Transport:
 
     `address`: asked at the start and again while disconnected. `greet`: called at each connect.
     `on_frame(verb, payload)`: what the broker says by itself. `beat`: called every 2 s while
-    connected. All callbacks run in the IO thread and must not wait. Raises NotRunning when
-    `address` finds none, or none that a socket can connect to.
+    connected. All callbacks run in the IO thread and must not wait. `after`: the parent's, which is
+    `forked`; this one opens at its first use. Raises NotRunning when no socket can connect to it.
     """
 
     def __init__(
@@ -47,23 +48,49 @@ class Transport:
         greet: Callable[[], None],
         on_frame: Callable[[str, dict[str, Any]], None],
         beat: Callable[[], None],
+        after: "Transport | None" = None,
     ) -> None:
         self._address, self._greet, self._on_frame, self._beat = address, greet, on_frame, beat
-        self._current = address()
-        self._context, self._socket, self._monitor = _open(self._current)
-        self._sequence = itertools.count(1)
+        # No number twice: a call that was cut off by the fork may still drop its own.
+        self._sequence: itertools.count[int] = after._sequence if after else itertools.count(1)
+        self._current: str = after._current if after else ""
+        self._thread: threading.Thread | None = None
+        self.forked = False
+        self._begin()
+        if after is None:
+            self._open()
+
+    def _begin(self) -> None:
         self._pending: dict[int, Pending] = {}
         self._outbox: deque[Pending] = deque()
         self._connected = threading.Event()
         self._closing = self._ended = self._woken = False
         self._closed_at = 0.0
+        self._lock = threading.RLock()  # callbacks may ask for requests; a signal handler may close
+
+    def _open(self) -> None:
+        process = os.getpid()
+        self._current = self._address()
+        self._context, self._socket, self._monitor = _open(self._current)
         self._wake_read, self._wake_write = os.pipe()
         os.set_blocking(self._wake_write, False)
         os.set_blocking(self._wake_read, False)
-        # Callbacks may ask for requests while it is held; a signal handler may close.
-        self._lock = threading.RLock()
+        if process != os.getpid():  # a signal handler has forked meanwhile
+            disown(self._context)
+            self._open()
+            return
         self._thread = threading.Thread(target=self._run, name="wakebus io", daemon=True)
         self._thread.start()
+
+    def after_fork(self) -> None:
+        """In the child of a fork: be over, and let go of who waits."""
+        left = list(self._pending.values())
+        self._begin()
+        self._closing = self._ended = self.forked = True
+        if self._thread is not None:
+            disown(self._context)
+        for pending in left:
+            pending.disown(NotRunning(FORKED))
 
     @property
     def address(self) -> str:
@@ -72,6 +99,9 @@ class Transport:
 
     def connected(self, timeout: float) -> bool:
         """Wait up to `timeout` seconds for a connection; return whether there is one."""
+        with self._lock:
+            if self._thread is None and not self._closing:
+                self._open()
         return self._connected.wait(timeout)
 
     def request(
@@ -87,10 +117,13 @@ class Transport:
         pending = Pending(sequence, wire.encode(verb, sequence, payload), notify, fleeting)
         with self._lock:
             if not self._closing:
+                if self._thread is None:
+                    self._open()
                 self._pending[sequence] = pending
                 self._outbox.append(pending)
                 self._wake()
                 return pending
+        pending.error = NotRunning(FORKED) if self.forked else None
         pending.finish()
         return pending
 
@@ -106,12 +139,13 @@ class Transport:
         with self._lock:
             self._closing = True
             self._wake()
-        if threading.current_thread() is not self._thread:
+        if self._thread and threading.current_thread() is not self._thread:
             self._thread.join(timeout)
 
     def _wake(self) -> None:
         # Under the lock: a descriptor that was closed belongs to somebody else a moment later.
-        if self._woken or self._ended or threading.current_thread() is self._thread:
+        thread = self._thread
+        if self._woken or self._ended or not thread or threading.current_thread() is thread:
             return
         self._woken = True
         try:
@@ -125,11 +159,12 @@ class Transport:
         try:
             self._loop(self._socket, self._monitor)
         finally:
-            self._socket.disable_monitor()
-            self._monitor.close(0)
-            self._socket.close(0)
-            self._context.term()
-            self._end()
+            if not self.forked:  # in a callback; then all this is the parent's
+                self._socket.disable_monitor()
+                self._monitor.close(0)
+                self._socket.close(0)
+                self._context.term()
+                self._end()
 
     def _end(self) -> None:
         with self._lock:
@@ -225,16 +260,12 @@ class Transport:
     def _look_for_another(self, socket: "zmq.Socket[bytes]") -> None:
         try:
             found = self._address()
-        except WakebusError:
-            return
-        if found == self._current:
-            return
-        try:
-            socket.connect(found)
-            socket.disconnect(self._current)
-        except zmq.ZMQError:
-            return  # half a file, or no address: looked at again
-        self._current = found
+            if found != self._current:
+                socket.connect(found)
+                socket.disconnect(self._current)
+                self._current = found
+        except (WakebusError, zmq.ZMQError):
+            pass  # half a file, or no address: looked at again
 
 
 def _open(address: str) -> "tuple[zmq.Context[Any], zmq.Socket[bytes], zmq.Socket[bytes]]":

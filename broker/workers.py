@@ -8,6 +8,8 @@ import queue
 import threading
 from collections.abc import Callable
 
+from wakebus.broker.forking import leave
+
 
 class Workers:
     """As many threads as jobs run at once; idle ones take the next job."""
@@ -15,6 +17,7 @@ class Workers:
     def __init__(self) -> None:
         self._jobs: queue.SimpleQueue[Callable[[], object] | None] = queue.SimpleQueue()
         self._idle = self._count = 0
+        self._forked = False
         self._lock = threading.Lock()
 
     def run(self, job: Callable[[], object]) -> None:
@@ -33,12 +36,28 @@ class Workers:
 
     def _work(self, job: Callable[[], object] | None) -> None:
         while job is not None:
-            job()
+            self._do(job)
             # Nothing may keep the last message alive while this thread waits.
             job = None
             with self._lock:
                 self._idle += 1
             job = self._jobs.get()
+
+    def _do(self, job: Callable[[], object]) -> None:
+        error: BaseException | None = None
+        try:
+            job()
+        except BaseException as exc:
+            error = exc
+            if not self._forked:
+                raise
+        if self._forked:
+            leave(error)
+
+    def after_fork(self) -> None:
+        """In the child of a fork: at most the one that forked is there; the child ends with it."""
+        self._forked = True
+        self._lock = threading.Lock()
 
     def stop(self) -> None:
         """Let idle threads end, and busy ones after their job."""

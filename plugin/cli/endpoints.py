@@ -15,7 +15,8 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "endpoints",
         help="list, add and remove endpoints",
         description="List the endpoints; add one, so that messages for it are kept before anybody "
-        "listens; remove one that nobody holds and nothing waits for.",
+        "listens; remove one that nobody holds and nothing waits for. An ephemeral one got its "
+        "suffix from the bus, and ends soon after its session.",
     )
     parser.add_argument("--json", action="store_true", help="for scripts, errors too")
     parser.set_defaults(run=run)
@@ -53,6 +54,7 @@ def _page(found: Sequence[dict[str, Any]]) -> str:
     lines = []
     for one in found:
         holder = f"pid {one['pid']}" if "pid" in one else ""
-        waiting = f"{one['queued']} queued" if one["queued"] else ""
-        lines.append(f"{one['name']:24} {one['state']:8} {holder:12} {waiting}".rstrip())
+        notes = [f"{one['queued']} queued"] if one["queued"] else []
+        notes += ["ephemeral"] if one.get("ephemeral") else []
+        lines.append(f"{one['name']:24} {one['state']:8} {holder:12} {', '.join(notes)}".rstrip())
     return "\n".join(lines) or "no endpoint yet; `wakebus listen NAME` registers one"

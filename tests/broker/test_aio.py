@@ -373,12 +373,26 @@ def test_who_lost_the_name_is_told(bus: AsyncClient, client: Client, name: str) 
     assert lost == ["MainThread"]
 
 
+def test_a_name_with_a_suffix(bus: AsyncClient, client: Client, name: str) -> None:
+    """PROTOCOL-5.13: as with Client: `names` tells it, and it is given up by either name."""
+    client.register(name, lambda delivery: None)
+
+    async def main() -> None:
+        async with bus:
+            assert await bus.register(name, handled, suffix=True) == 1
+            assert bus.names == {name: f"{name}-2"}
+            await bus.unregister(name)
+            assert bus.names == {}
+
+    run(main())
+
+
 # --- who stops waiting ------------------------------------------------------------------------
 
 
 def left(bus: AsyncClient) -> int:
     """Return how many requests are kept."""
-    return len(bus._transport._pending) + len(bus._transport._outbox)
+    return len(bus._core._transport._pending) + len(bus._core._transport._outbox)
 
 
 def test_a_cancelled_call_leaves_nothing(broker: Broker, name: str) -> None:
@@ -489,7 +503,7 @@ def test_a_cancelled_close_still_closes(bus: AsyncClient, name: str) -> None:
         await asyncio.sleep(0)
         closing.cancel()
         await asyncio.wait([closing])
-        await asyncio.to_thread(until, lambda: not bus._transport._thread.is_alive(), 30)
+        await asyncio.to_thread(until, lambda: bus._core._transport._ended, 30)
 
     run(main())
 
@@ -542,8 +556,8 @@ else:
     loop.close()
     with Client(timeout=30) as other:
         other.send(sys.argv[1], "two", session="b")
-bus._transport._thread.join(60)
-print("ended", not bus._transport._thread.is_alive())
+bus._core._transport._thread.join(60)
+print("ended", not bus._core._transport._thread.is_alive())
 del bus
 gc.collect()
 """

@@ -383,6 +383,26 @@ def test_registered_again_with_work_in_hand_it_is_not_called_twice(
     assert client.wait(id, 30).outcome == {"calls": 1}
 
 
+def test_a_second_session_gets_a_suffix(client: Client, worker: Client, name: str) -> None:
+    """PROTOCOL-5.13: `names` tells which, as does each delivery; the epoch is returned as ever."""
+    assert client.names == {}
+    assert client.register(name, nothing, suffix=True) == 1
+    assert worker.register(name, lambda d: {"as": d.name}, suffix=True) == 1
+    assert (client.names, worker.names) == ({name: name}, {name: f"{name}-2"})
+    assert client.send(f"{name}-2", "x", wait=30).outcome == {"as": f"{name}-2"}
+    worker.unregister(name)
+    assert worker.names == {}
+    with pytest.raises(NameTaken):
+        worker.register(name, nothing)
+
+
+def test_takeover_and_suffix_are_refused(client: Client, name: str) -> None:
+    """PROTOCOL-5.13: the broker says why; nothing is held."""
+    with pytest.raises(BadMessage, match="say one"):
+        client.register(name, nothing, suffix=True, takeover=True)
+    assert client.names == {}
+
+
 # --- the broker goes and comes ----------------------------------------------------------------
 
 
@@ -683,6 +703,6 @@ def test_a_sender_imports_nothing_of_weight(broker: Broker) -> None:
         *(f"wakebus.{name}" for name in ("broker",)),
         *(f"wakebus.broker.{name}" for name in ("client", "errors", "message", "paths")),
         *(f"wakebus.broker.{name}" for name in ("pending", "receipt", "transport", "wire")),
-        *(f"wakebus.broker.{name}" for name in ("queries", "eventing", "steps")),
+        *(f"wakebus.broker.{name}" for name in ("queries", "eventing", "steps", "forking")),
     }
     assert others <= {"pwd"}

@@ -188,6 +188,14 @@ def test_ids_sort_by_time_and_are_names() -> None:
     assert all(messages.NAME.match(id) for id in ids)
 
 
+def test_ids_of_one_client() -> None:
+    """As single ones, also after the bits that were drawn at once are used up."""
+    ids = messages.Ids()
+    found = [ids.new(now) for now in range(200)]
+    assert found == sorted(found)
+    assert len({id[11:] for id in found}) == 200 and {len(id) for id in found} == {21}
+
+
 def test_absent_fields_are_left_out() -> None:
     """The wire object of a small message is small."""
     found = Message("m1", 1.5, "ci", "worker", {"text": "hi"})

@@ -1,6 +1,9 @@
 """A request on its way."""
 
-from wakebus.broker.errors import Conflict
+import threading
+
+from fakes.broker import until
+from wakebus.broker.errors import Conflict, NotRunning
 from wakebus.broker.pending import Pending
 
 
@@ -35,3 +38,30 @@ def test_finished_without_an_answer_means_closed() -> None:
     pending.finish()
     assert pending.wait(0)
     assert pending.answer is None and pending.error is None
+
+
+def test_all_who_wait_are_woken() -> None:
+    """By the answer, and by a fork; then nobody is notified: that would be the parent's."""
+    told: list[Pending] = []
+    for forked in (False, True):
+        pending = Pending(1, b"", told.append)
+        threads = [threading.Thread(target=pending.wait, args=(60,)) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        until(lambda p=pending: len(p._waiters) == 3)  # type: ignore[misc]
+        if forked:
+            pending.disown(NotRunning("forked"))
+        else:
+            pending.settle("ok", {})
+        for thread in threads:
+            thread.join(30)
+            assert not thread.is_alive()
+    assert len(told) == 1 and isinstance(pending.error, NotRunning)
+
+
+def test_a_wait_ends_in_time() -> None:
+    """Whatever time is given; and an answer that comes later is still told."""
+    pending = Pending(1, b"")
+    assert not pending.wait(0.01) and not pending.wait(-1)
+    pending.settle("ok", {})
+    assert pending.wait(1e12)

@@ -146,6 +146,111 @@ def test_no_name_misses_the_greeting(claim: Any, router: Router, client: Client)
     router.close()
 
 
+# --- a suffix ---------------------------------------------------------------------------------
+
+
+def grant_second(router: Router) -> dict[str, Any]:
+    """Grant `w-2` for `w`; return what `register` said."""
+    hello, register = router.expect("hello", "register")
+    router.ok(hello)
+    router.ok(register, {"name": "w-2", "epoch": 1, "ended": [], "ephemeral": True})
+    return register.payload
+
+
+def test_a_name_with_a_suffix_is_held_under_that_name(
+    claim: Any, router: Router, client: Client
+) -> None:
+    """PROTOCOL-5.13: deliveries, sender and `names` are those of what was granted."""
+    called: list[str] = []
+    granted = claim("w", lambda d: called.append(d.name), suffix=True)
+    said = grant_second(router)
+    router.deliver("w-2", "m1")
+    assert granted.result(10) == 1
+    assert said == {"name": "w", "takeover": False, "suffix": True, "holding": []}
+    until(lambda: called == ["w-2"])
+    assert client.names == {"w": "w-2"} and receiver(client).own_name() == "w-2"
+    assert router.next().payload["to"] == "w-2"  # handled
+
+
+def test_a_name_with_a_suffix_is_claimed_again_as_it_was_granted(
+    claim: Any, router: Router, client: Client
+) -> None:
+    """PROTOCOL-5.14: after a reconnect, as ephemeral; never with another suffix."""
+    first, second = claim("v"), None
+    router.grant()
+    first.result(10)
+    second = claim("w", suffix=True)
+    grant_second(router)
+    second.result(10)
+    assert client.names == {"v": "v", "w": "w-2"}
+    router.close()
+    back = Router(router.path)
+    try:
+        _, one, two = back.expect("hello", "register", "register")
+        again = {"takeover": False, "holding": []}
+        assert one.payload == {"name": "v", **again}
+        assert two.payload == {"name": "w-2", "ephemeral": True, **again}
+    finally:
+        back.close()
+
+
+def test_what_was_granted_as_it_was_asked_for_is_claimed_plainly(
+    claim: Any, router: Router, client: Client
+) -> None:
+    """PROTOCOL-5.14: it is not ephemeral, and wants no suffix any more."""
+    granted = claim("w", suffix=True)
+    assert router.grant()["suffix"] is True
+    granted.result(10)
+    router.err(router.next(without=("got",)), "not_registered")  # a beat
+    assert router.grant() == {"name": "w", "takeover": False, "holding": []}
+
+
+def test_a_name_is_asked_for_once(claim: Any, router: Router, client: Client) -> None:
+    """Neither under the name that was asked for nor under the granted one, and it is given up by
+    both."""
+    granted = claim("w", suffix=True)
+    grant_second(router)
+    granted.result(10)
+    with pytest.raises(NameTaken, match="holds w already as w-2"):
+        client.register("w", nothing, suffix=True)
+    with pytest.raises(NameTaken, match="holds w-2 already"):
+        client.register("w-2", nothing)
+    with ThreadPoolExecutor(1) as pool:
+        left = pool.submit(client.unregister, "w")
+        frame = router.next()
+        assert (frame.verb, frame.payload) == ("unregister", {"name": "w-2"})
+        router.ok(frame)
+        left.result(10)
+    assert client.names == {}
+
+
+def test_a_grant_that_comes_too_late_is_given_back(client: Client, router: Router) -> None:
+    """PROTOCOL-5.9: `register` has raised; nobody would answer under that name."""
+    client.timeout = 0.2
+    with pytest.raises(TimedOut, match="did not answer"):
+        client.register("w", nothing, suffix=True)
+    hello, register, unregister = router.expect("hello", "register", "unregister")
+    assert unregister.payload == {"name": "w"}
+    router.ok(hello)
+    router.ok(register, {"name": "w-2", "epoch": 1, "ended": [], "ephemeral": True})
+    assert router.next().payload == {"name": "w-2"}
+    assert client.names == {}
+
+
+def test_a_grant_of_what_is_held_already_is_refused(
+    claim: Any, router: Router, client: Client
+) -> None:
+    """Two long names may be cut to the same one: the first stays as it is."""
+    first = claim("w-2")
+    router.grant()
+    first.result(10)
+    second = claim("w", suffix=True)
+    grant_second(router)
+    with pytest.raises(NameTaken, match="holds w-2 already"):
+        second.result(10)
+    assert client.names == {"w-2": "w-2"} and router.quiet(0.1)
+
+
 # --- keeping ----------------------------------------------------------------------------------
 
 

@@ -24,6 +24,9 @@ class Thread:
         """Only BUS is the broker."""
         return pub == BUS
 
+    def leave_child(self, error: BaseException | None = None) -> None:
+        """Nobody has forked."""
+
     def wake(self) -> None:
         """Count it."""
         self.woken += 1

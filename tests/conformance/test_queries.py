@@ -29,6 +29,7 @@ def test_list(peer: Peer, other: Peer, name: str) -> None:
         "name": name,
         "state": "live",
         "declared": False,
+        "ephemeral": False,
         "epoch": 1,
         "queued": 2,
         "in_hand": 1,

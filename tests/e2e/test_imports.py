@@ -14,6 +14,7 @@ OURS: Final = {
     "wakebus.broker.client",
     "wakebus.broker.errors",
     "wakebus.broker.eventing",
+    "wakebus.broker.forking",
     "wakebus.broker.message",
     "wakebus.broker.paths",
     "wakebus.broker.pending",

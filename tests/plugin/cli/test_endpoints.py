@@ -40,6 +40,18 @@ def test_list(desk: Desk, name: str, listen: Listen) -> None:
     assert done.status == 1 and f"held by process {listener.process.pid}" in done.err
 
 
+def test_ephemeral_ones_are_shown_as_such(desk: Desk, name: str) -> None:
+    """The one with a suffix ends with its session, the one without stays."""
+    with desk.client() as one, desk.client() as two:
+        for client in (one, two):
+            client.register(name, lambda delivery: None, suffix=True)
+        lines = desk.wakebus("endpoints").out.splitlines()
+        found = {entry["name"]: entry for entry in desk.wakebus("endpoints", "--json").json}
+    told = {line.split()[0]: line.split()[4:] for line in lines}
+    assert (told[name], told[f"{name}-2"]) == ([], ["ephemeral"])
+    assert [found[f"{name}{end}"]["ephemeral"] for end in ("", "-2")] == [False, True]
+
+
 def test_none_yet(own_desk: Desk) -> None:
     """A newcomer is told how to get one."""
     own_desk.start()
