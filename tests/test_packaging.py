@@ -61,7 +61,8 @@ def test_every_entry_point_can_be_loaded(group: str) -> None:
     }
     assert {name: e.value for name, e in installed.items()} == wanted
     for entry in installed.values():
-        assert callable(entry.load())
+        found = entry.load()  # Hermes asks for a module with `register`
+        assert callable(found.register if group == "hermes_agent.plugins" else found)
 
 
 def test_the_version_is_said_once_and_the_same() -> None:

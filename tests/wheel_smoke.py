@@ -27,6 +27,9 @@ def main() -> None:
         ("broker", "PROTOCOL.md"),
         ("adapters", "ADAPTERS.md"),
         ("plugin", "RULES.md"),
+        ("plugin", "HERMES.md"),
+        ("plugin/hermes/gateway_hook", "HOOK.yaml"),
+        ("plugin/hermes/skills/notification-protocol", "SKILL.md"),
         ("plugin/rules", "default.yaml"),
         ("plugin", "py.typed"),
     ):

@@ -26,6 +26,7 @@ VERBS: Final = {
     "inbox": ("inbox", "show what waits for an endpoint, without taking it"),
     "cancel": ("cancel", "take back a message that still waits"),
     "endpoints": ("endpoints", "list, add and remove endpoints"),
+    "install": ("install", "put wakebus into an agent: hermes"),
     "rules": ("rules", "write, check and try out bus-rules.yaml"),
     "broker": ("broker", "run, start, stop the broker (as hermes-busd)"),
     "courier": ("courier", "run the courier in this terminal"),

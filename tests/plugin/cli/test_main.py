@@ -24,6 +24,8 @@ HELP = {
     "tail": ("PATTERN", "--json", "--count", "Ctrl-C"),
     "endpoints": ("add", "remove", "--json"),
     "endpoints add": ("NAME",),
+    "install": ("HARNESS", "hermes"),
+    "install hermes": ("--home", "--allow-gateway-turns", "--check", "--remove", "exit status"),
     "rules": ("init", "check", "test"),
     "rules test": ("--type", "--channel", "--rules"),
     "broker": ("start", "stop", "restart", "status", "run"),

@@ -1,0 +1,25 @@
+"""
+wakebus as a folder plugin of Hermes (`hermes plugins install`); the code is the package `wakebus`.
+
+Rule: without the package it says once how to install it into this very Python, and Hermes runs on.
+"""
+
+import logging
+import sys
+from typing import Any
+
+try:
+    from wakebus.plugin.hermes import register
+except ImportError as missing:
+    reason = str(missing)
+
+    def register(ctx: Any) -> None:
+        """Say what is missing."""
+        logging.getLogger(__name__).warning(
+            "the plugin wakebus needs the package wakebus (%s): %s -m pip install wakebus",
+            reason,
+            sys.executable,
+        )
+
+
+__all__ = ["register"]

@@ -1,0 +1,1 @@
+"""The gateway hook as `wakebus install hermes` puts it into `$HERMES_HOME/hooks/wakebus`."""

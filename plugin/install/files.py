@@ -1,0 +1,83 @@
+"""
+Reading and replacing a user's file: in one step, through its link, with its mode.
+
+Rule: after any failure the old file is there, whole; what went wrong is CannotInstall.
+"""
+
+import os
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from wakebus.plugin.install.errors import CannotInstall
+
+MAX_BYTES: Final = 4 << 20  # far above any config.yaml; more than that is no such file
+
+
+def read(path: Path) -> str | None:
+    """Return a file's text with its own line ends, or None if there is none."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except FileNotFoundError:
+        return None
+    except OSError as exc:
+        raise _failed("read", path, exc) from exc
+    if len(data) > MAX_BYTES:
+        raise CannotInstall(f"{path} is larger than {MAX_BYTES >> 20} MiB", "Is it the right file?")
+    try:
+        return data.decode()
+    except UnicodeDecodeError as exc:
+        line = data[: exc.start].count(b"\n") + 1
+        raise CannotInstall(f"{path}:{line}: not UTF-8", "Save it as UTF-8.") from exc
+
+
+def write(path: Path, text: str, *, mode: int = 0o600) -> None:
+    """Put `text` in place. A file that is there keeps its mode and owner, a link its target."""
+    target = Path(os.path.realpath(path))
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(text.encode())
+                file.flush()
+                os.fsync(file.fileno())
+            _take_over(Path(name), target, mode)
+            Path(name).replace(target)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+    except OSError as exc:
+        raise _failed("write", path, exc) from exc
+
+
+def _take_over(draft: Path, target: Path, mode: int) -> None:
+    try:
+        old = target.stat()
+    except FileNotFoundError:
+        draft.chmod(mode)
+        return
+    draft.chmod(old.st_mode & 0o7777)
+    if os.geteuid() == 0:  # under sudo the file stays the user's
+        os.chown(draft, old.st_uid, old.st_gid)
+
+
+def remove(path: Path) -> None:
+    """Remove a file, what Python compiled from it, and its folder if that is empty now."""
+    cache = path.parent / "__pycache__"
+    try:
+        for one in [path, *cache.glob(f"{path.stem}.*.pyc")]:
+            one.unlink(missing_ok=True)
+    except OSError as exc:
+        raise _failed("remove", path, exc) from exc
+    for folder in (cache, path.parent):
+        try:
+            folder.rmdir()
+        except OSError:
+            pass  # it is not there, or something else is in it
+
+
+def _failed(verb: str, path: Path, error: OSError) -> CannotInstall:
+    reason = error.strerror or type(error).__name__
+    return CannotInstall(f"cannot {verb} {path}: {reason}", f"Look at: ls -ld {path.parent} {path}")

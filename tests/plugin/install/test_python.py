@@ -1,0 +1,64 @@
+"""The Python that runs Hermes, told by scripts as they lie on real machines."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from wakebus.plugin.install import python
+
+# As pip writes it, as pip writes it where the path is long or has blanks, and as Hermes's installer
+# puts it into ~/.local/bin.
+PIP = "#!/venv/bin/python3.11\nimport re\n"
+PIP_LONG = "#!/bin/sh\n'''exec' \"/a long/venv/bin/python3\" \"$0\" \"$@\"\n' '''\n"
+WRAPPER = '#!/usr/bin/env bash\nunset PYTHONPATH\nexec "/h/venv/bin/hermes" "$@"\n'
+
+
+@pytest.mark.parametrize(
+    ("script", "told"),
+    [
+        (PIP, ("/venv/bin/python3.11", "")),
+        (PIP_LONG, ("/a long/venv/bin/python3", "")),
+        (PIP_LONG.replace(" long", ""), ("/a/venv/bin/python3", "")),
+        (WRAPPER, ("", "/h/venv/bin/hermes")),
+        ('#!/bin/sh\nexec /v/bin/python -m hermes_cli.main "$@"\n', ("/v/bin/python", "")),
+        ("#!/bin/sh\necho hello\n", ("", "")),
+        ("\x7fELF", ("", "")),
+        ("#!", ("", "")),
+        ("", ("", "")),
+    ],
+)
+def test_next_of(script: str, told: tuple[str, str]) -> None:
+    """The Python, the next script, or neither."""
+    assert python.next_of(script) == told
+
+
+def test_of_hermes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Through a wrapper and a link, and without being resolved: the link is the environment."""
+    venv = tmp_path / "venv" / "bin"
+    venv.mkdir(parents=True)
+    (venv / "python3").symlink_to(sys.executable)
+    (venv / "hermes").write_text(f"#!{venv}/python3\n")
+    found = tmp_path / "bin" / "hermes"
+    found.parent.mkdir()
+    found.write_text(f'#!/bin/sh\nexec "{venv}/hermes" "$@"\n')
+    found.chmod(0o755)
+    monkeypatch.setenv("PATH", str(found.parent))
+    assert python.of_hermes() == f"{venv}/python3"
+    (venv / "python3").unlink()
+    assert python.of_hermes() == ""
+    found.write_text(f'#!/bin/sh\nexec "{found}" "$@"\n')  # for ever
+    assert python.of_hermes() == ""
+    found.unlink()
+    assert python.of_hermes() == ""
+
+
+def test_problem(tmp_path: Path) -> None:
+    """The last line of what Python said, or why it cannot be asked."""
+    assert python.problem(sys.executable) == ""
+    other = tmp_path / "python"
+    other.write_text("#!/bin/sh\necho one >&2; echo \"No module named 'wakebus'\" >&2; exit 1\n")
+    other.chmod(0o755)
+    assert python.problem(str(other)) == "No module named 'wakebus'"
+    assert python.problem("/bin/false") == "exit status 1"
+    assert python.problem(str(tmp_path / "none")) == "No such file or directory"
