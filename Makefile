@@ -7,7 +7,7 @@ BIN := .venv/bin
 HERMES := .venv-hermes/venv/bin
 BENCH := .venv-bench/venv/bin
 
-.PHONY: demo test lint types unit wheel hermes hermes-smoke bench clean
+.PHONY: demo test lint types unit wheel hermes hermes-wheel hermes-smoke hermes-e2e bench clean
 
 demo: .venv/ready
 	$(BIN)/python deploy/demo/demo.py .demo/run
@@ -45,17 +45,28 @@ wheel: .venv/ready
 # (A folder called `venv` is skipped by ruff also where there is no git.)
 hermes: wheel
 	@if $(PYTHON) -c 'import sys; sys.exit(sys.version_info >= (3, 14))'; \
-		then $(MAKE) --no-print-directory .venv-hermes/ready && $(MAKE) --no-print-directory hermes-smoke; \
+		then $(MAKE) --no-print-directory .venv-hermes/ready && \
+			$(MAKE) --no-print-directory hermes-smoke && $(MAKE) --no-print-directory hermes-e2e; \
 		else echo "hermes: skipped, hermes-agent 0.19.0 needs Python 3.11 to 3.13. Try: make hermes PYTHON=python3.13"; fi
 
-.venv-hermes/ready: pyproject.toml
-	$(PYTHON) -m venv --clear .venv-hermes/venv
-	$(HERMES)/python -m pip install --quiet --disable-pip-version-check hermes-agent==0.19.0 .wheel/*.whl
+.venv-hermes/ready: pyproject.toml Makefile
+	@echo "hermes: an environment with hermes-agent 0.19.0, aiohttp and pytest"
+	@$(PYTHON) -m venv --clear .venv-hermes/venv
+	@$(HERMES)/python -m pip install --quiet --disable-pip-version-check hermes-agent==0.19.0 aiohttp \
+		pytest pytest-timeout pytest-xdist .wheel/*.whl
 	@touch $@
 
-hermes-smoke:
-	$(HERMES)/python -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall .wheel/*.whl
-	$(HERMES)/python -P tests/hermes_smoke.py
+hermes-wheel:
+	@$(HERMES)/python -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall .wheel/*.whl
+
+hermes-smoke: hermes-wheel
+	@echo "hermes: the wheel beside hermes-agent's pins"
+	@$(HERMES)/python -P tests/hermes_smoke.py
+
+# Hermes's processes wait most of the time: more workers than cores. One: make hermes-e2e E2E="-k thread"
+hermes-e2e: hermes-wheel
+	@echo "hermes: gateway and terminal as real processes"
+	@$(HERMES)/python -P -m pytest tests/e2e_hermes -q -n 3 --dist loadfile $(E2E)
 
 # Its own environment: it holds the systems that wakebus is compared with (Redis: `redis-server` in PATH).
 bench: .venv-bench/ready

@@ -1,0 +1,83 @@
+"""Which processes of Hermes are on the bus, under which names, and for how long (HERMES-2)."""
+
+import json
+import os
+
+from e2e_hermes.conftest import MakeWorld
+from e2e_hermes.world import GATEWAY, World
+from wakebus.broker.daemon import lock_holder
+
+
+def broker_pid(world: World) -> int | None:
+    """Return the pid of the world's broker, whoever started it."""
+    folder = world.root / "bus"
+    return lock_holder(folder) if folder.exists() else None
+
+
+def test_one_shots_open_nothing(make_world: MakeWorld) -> None:
+    """HERMES-2.3, peer failure 9: no endpoint, no broker, no folder of the bus."""
+    world = make_world()
+    assert "answer to what is new" in world.chat("what is new")
+    world.hermes("plugins", "list", "--plain")
+    world.hermes("cron", "list")
+    assert broker_pid(world) is None and not (world.root / "bus" / "address.json").exists()
+
+
+def test_terminals_get_names_of_their_own(make_world: MakeWorld) -> None:
+    """HERMES-2.4, HERMES-2.6, HERMES-2.8, HERMES-2.11: hermes-bus, then -2; both are given back."""
+    world = make_world()
+    first = world.cli()
+    world.wait_registered("hermes-bus")
+    second = world.cli()
+    world.wait_registered("hermes-bus-2")
+    second.type("/bus")
+    second.shows("endpoint: hermes-bus-2 (cli)")
+    second.type("/exit")
+    world.wait_gone("hermes-bus-2")
+    first.close()
+    world.wait_gone("hermes-bus")
+
+
+def test_profiles_name_their_endpoints(make_world: MakeWorld) -> None:
+    """HERMES-2.4: a profile's name; HERMES_BUS_ENDPOINT beats it."""
+    world = make_world()
+    home = world.root / "profiles" / "work"
+    home.mkdir(parents=True)
+    (home / "config.yaml").write_text((world.root / "config.yaml").read_text())
+    world.cli("-p", "work")
+    world.wait_registered("work")
+    world.env["HERMES_BUS_ENDPOINT"] = "mine"
+    world.cli()
+    world.wait_registered("mine")
+
+
+def test_a_gateway_keeps_its_name(own_world: World) -> None:
+    """HERMES-2.7, HERMES-2.11, HERMES-2.12: over its own restart and the broker's death."""
+    world = own_world
+    world.wait_registered(GATEWAY)
+    os.kill(broker_pid(world) or 0, 9)
+    world.wait(lambda: broker_pid(world), "the broker is started again")
+    world.wait_registered(GATEWAY)
+    world.gateway.stop()
+    world.wait_gone(GATEWAY)
+    world.gateway.start()
+    world.wait_registered(GATEWAY)
+    assert f"on the bus as {GATEWAY} (gateway; rules: default rules)" in world.gateway.log
+
+
+def test_the_model_sees_the_tools_and_calls_them(own_world: World) -> None:
+    """HERMES-5.1, HERMES-5.4: in a chat; the channel is that chat's."""
+    world = own_world
+    world.wait_registered(GATEWAY)
+    with world.client() as bus:
+        bus.declare("worker-alpha")
+    args = {"target": "worker-alpha", "type": "directive", "text": "from the chat"}
+    world.say("dm1", "u1", f"CALL:bus_send {json.dumps(args)}")
+    world.answered("dm1", "called: ")
+    request = world.requests("CALL:bus_send")[0]
+    assert {"bus_send", "bus_status", "bus_info", "bus_read"} <= set(request.tools)
+    with world.client() as bus:
+        (row,) = bus.inbox("worker-alpha")
+        message = bus.read(row["id"])
+    assert message.sender == GATEWAY and message.channel == "mattermost:dm1"
+    assert message.text == "from the chat" and message.cause is None
