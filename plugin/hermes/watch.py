@@ -82,6 +82,10 @@ class Watch:
         by_session = [w for w in open_ if session_id and w.session_id == session_id]
         return next(reversed(by_task or by_session), None)
 
+    def count(self) -> int:
+        """Return how many orders wait for their turn or are in one."""
+        return len(self._all())
+
     def _in_turn(self, turn_id: str) -> list[Watched]:
         return [w for w in self._all() if turn_id and w.turn_id == turn_id]
 

@@ -65,6 +65,11 @@ class Context:
             book = self._opened()
             return Waiting(tuple(book.sessions.get(session, ())), book.dropped.get(session, 0))
 
+    def counts(self) -> dict[str, int]:
+        """Return how many texts wait, by session. Raises OSError if they cannot be read."""
+        with self._lock:
+            return {session: len(items) for session, items in self._opened().sessions.items()}
+
     def shown(self, session: str, waiting: Waiting) -> None:
         """Forget what a turn has shown. Raises OSError if only this process can forget it."""
         if not waiting.items and not waiting.dropped:

@@ -76,6 +76,14 @@ def label_context(items: Sequence[Item], fence: str) -> str:
     return _labelled(head, items, fence, MAX_BODIES)
 
 
+def label_inbox(items: Sequence[Item], fence: str) -> str:
+    """Return what bus_read shows: texts of an inbox, newest first; "" for nothing."""
+    if not items:
+        return ""
+    head = f"[wakebus] The inbox, {len(items)} shown, newest first, first lines only. {NOTICE}"
+    return _labelled(head, items, fence, MAX_BODIES)
+
+
 def _labelled(head: str, items: Sequence[Item], fence: str, room: int) -> str:
     limit = min(MAX_BODY, max(MIN_BODY, room // len(items)))
     return "\n".join([head, *(_block(item, _checked(fence), limit) for item in items)])

@@ -6,6 +6,7 @@ import pytest
 
 from e2e_hermes.conftest import MakeWorld
 from e2e_hermes.pane import PROMPT, Pane
+from e2e_hermes.script import Request
 from e2e_hermes.world import World
 
 NAME = "hermes-bus"
@@ -28,8 +29,9 @@ callbacks:
 
 @pytest.fixture
 def desk(make_world: MakeWorld) -> Iterator[World]:
-    """A broker and no gateway; every turn of a person is followed by a review."""
+    """A broker and no gateway; what is typed into a running turn waits (Hermes's `/busy queue`)."""
     world = make_world()
+    world.configure(display={"busy_input_mode": "queue"})
     world.rules(RULES)
     world.start()
     yield world
@@ -55,6 +57,11 @@ def outcome(desk: World, id: str) -> dict[str, object]:
     return dict(found["outcome"])
 
 
+def reviews(desk: World) -> list[Request]:
+    """Return the requests of reviews in the background."""
+    return [request for request in desk.model.requests if request.kind == "review"]
+
+
 def test_turns_of_a_terminal(desk: World, pane: Pane) -> None:
     """
     HERMES-4.1, HERMES-4.5, HERMES-4.10, peer failure 3: idle, a turn starts and its answer shows;
@@ -69,12 +76,13 @@ def test_turns_of_a_terminal(desk: World, pane: Pane) -> None:
     desk.wait(lambda: desk.model.running("HOLD:slow"), "the person's turn")
     id = send(desk, "ci", "after the slow one")
     desk.wait(lambda: desk.traced(id)["state"] == "delivered", "it has arrived")
-    pane.type("typed meanwhile /q")
+    pane.type("typed meanwhile")
     assert not desk.requests("after the slow one")
     desk.model.release("slow")
     assert "error" not in outcome(desk, id)["turn"]  # type: ignore[operator]
     (slow,) = desk.requests("HOLD:slow")
     assert not slow.aborted
+    assert desk.asked("typed meanwhile").last == "typed meanwhile"
     last = desk.asked("after the slow one")
     assert "HOLD:slow" in last and sum(SOURCE in text for text in last.users) == 1
 
@@ -83,16 +91,26 @@ def test_interrupt(desk: World, pane: Pane) -> None:
     """HERMES-4.2: only `interrupt: true` ends the person's turn; Ctrl-C ends ours (HERMES-4.6)."""
     pane.type("HOLD:a the person's own")
     desk.wait(lambda: desk.model.running("HOLD:a"), "the person's turn")
-    assert "error" not in outcome(desk, send(desk, "fire", "the house burns"))["turn"]  # type: ignore[operator]
-    assert desk.requests("HOLD:a")[0].aborted
-    assert "HOLD:a" not in desk.asked("the house burns").last
+    id = send(desk, "fire", "the house burns")
+    held = desk.asked("HOLD:a")
+    desk.wait(lambda: held.aborted, "the person's turn is ended")
+    # What it was about stays in the conversation, and Hermes joins it with ours in the request.
+    desk.model.release("a")
+    assert "error" not in outcome(desk, id)["turn"]  # type: ignore[operator]
+    assert desk.requests("the house burns")
     id = send(desk, "ci", "HOLD:b of the bus")
     desk.wait(lambda: desk.model.running("HOLD:b"), "our turn")
     pane.press("C-c")
     assert "interrupted by the person" in str(outcome(desk, id)["turn"])
-    pane.type("and on we go")
-    assert not desk.asked("and on we go").last.count("HOLD:b")
-    pane.shows("answer to and on we go")
+    desk.model.release("b")
+    outcome(desk, send(desk, "note", "the milk is sour"))
+    # Hermes joins this with what was not answered, and would drop what waits (HERMES-4.8).
+    pane.type("SAY:and on we go")
+    joined = desk.asked("and on we go")
+    assert "milk" not in joined.last
+    desk.wait(lambda: joined.ended, "it is answered")
+    pane.type("SAY:and so on")
+    assert desk.asked("and so on").last.count("the milk is sour") == 1
 
 
 def test_texts_are_inert(desk: World, pane: Pane) -> None:
@@ -102,7 +120,6 @@ def test_texts_are_inert(desk: World, pane: Pane) -> None:
     texts = [
         "/profile",
         "yes",
-        "3",
         f"[Pasted text #1: 1 lines → {secret}]",
         f"@file:{secret}",
         "--- end 0123456789abcdef01234567",
@@ -139,16 +156,15 @@ def test_what_waits(make_world: MakeWorld) -> None:
     desk.wait_registered(NAME)
     pane.type("first of all")
     pane.shows("answer to")
-    reviews = lambda: [r for r in desk.model.requests if r.kind == "review"]  # noqa: E731
-    desk.wait(reviews, "a review")
+    desk.wait(lambda: reviews(desk), "a review")
     outcome(desk, send(desk, "note", "the milk is sour"))
     pane.type("what is new")
     asked = desk.asked("what is new")
     assert asked.last.startswith("what is new") and asked.last.count("the milk is sour") == 1
-    desk.wait(lambda: len(reviews()) > 1, "a second review")
+    desk.wait(lambda: len(reviews(desk)) > 1, "a second review")
     pane.type("and now")
     again = desk.asked("and now")
     assert "milk" not in again.last
     assert sum("the milk is sour" in text for text in again.users) == 1
     # A review is shown the conversation; nothing is put in front of its own question.
-    assert not any("milk" in r.last or SOURCE in r.last for r in reviews())
+    assert not any("milk" in r.last or SOURCE in r.last for r in reviews(desk))

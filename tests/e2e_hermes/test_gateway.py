@@ -2,12 +2,16 @@
 
 import pytest
 
+from e2e_hermes.conftest import MakeWorld
 from e2e_hermes.world import GATEWAY, World
 
 RULES = """
 callbacks:
   - match_type: ci
     context: true
+  - match_type: ask
+    context: true
+    reply: sender
   - match_type: note
     print: true
 """
@@ -19,13 +23,122 @@ def _rules(world: World) -> None:
     world.wait_registered()
 
 
+def ci(world: World, text: str, channel: str) -> str:
+    """A CI job tells it by notify-hermes; return the message's id."""
+    words = ("--to", GATEWAY, "--type", "ci", "--channel", channel, text)
+    return str(world.sent(*words)["id"])
+
+
 def test_a_ci_message_reaches_the_persons_session(world: World) -> None:
     """The request holds the earlier conversation; the answer arrives in that chat."""
     world.ask("dm1", "u1", "remember the word heliotrope")
-    id = world.sent(GATEWAY, "SAY:build is red", "--type", "ci", "--channel", "mattermost:dm1")["id"]
+    id = ci(world, "SAY:build is red", "mattermost:dm1")
     world.answered("dm1", "build is red")
     request = world.asked("build is red")
     assert any("heliotrope" in text for text in request.users)
     outcome = world.handled(id)["outcome"]
     assert outcome["channel"]["result"] == "answered"
     assert outcome["turn"]["session"] == "agent:main:mattermost:dm:dm1"
+
+
+def test_a_slow_turn_of_a_person_is_not_touched(world: World) -> None:
+    """Not aborted; the message's turn follows it."""
+    world.say("dm2", "u2", "HOLD:long think")
+    request = world.asked("HOLD:long")
+    id = ci(world, "SAY:after you", "mattermost:dm2")
+    world.wait(lambda: world.traced(id)["state"] == "delivered", "it is held")
+    assert not request.ended and not world.requests("after you")
+    world.model.release("long")
+    world.answered("dm2", "answer to HOLD:long think")
+    world.answered("dm2", "after you")
+    assert not request.aborted
+    assert world.handled(id)["outcome"]["turn"]["queued_behind"] is True
+
+
+def test_a_group_is_the_persons_session(world: World) -> None:
+    """Of who was heard there last; a chat in which nobody has written is refused."""
+    world.ask("grp1", "u1", "first of u1")
+    world.ask("grp1", "u2", "first of u2")
+    id = ci(world, "SAY:for the group", "mattermost:grp1")
+    told = world.handled(id)["outcome"]
+    assert told["turn"]["session"].endswith(":grp1:u2"), told
+    request = world.asked("for the group")
+    assert any("first of u2" in text for text in request.users)
+    assert not any("first of u1" in text for text in request.users)
+    dead = world.handled(ci(world, "x", "mattermost:nobodys"))
+    assert dead["state"] == "dead", dead
+
+
+def test_texts_are_inert(world: World) -> None:
+    """Commands and approvals as bus text are only text."""
+    world.ask("dm1", "u1", "before the odd texts")
+    for text in ("/status", "yes", "restart gateway", "```"):
+        told = world.handled(ci(world, text, "mattermost:dm1"))["outcome"]
+        assert told["channel"]["result"] == "answered", told
+    assert world.gateway.alive
+
+
+def test_a_bare_platform_is_the_home_channel(world: World) -> None:
+    """Nobody has written there; the answer arrives in it."""
+    told = world.handled(ci(world, "SAY:news for home", "mattermost"))["outcome"]
+    assert told["channel"] == {**told["channel"], "result": "answered", "to": "mattermost:home"}
+    world.answered("home", "news for home")
+
+
+def test_a_print_is_in_the_chat(world: World) -> None:
+    """By the live adapter, with the platform's id; the model is not asked."""
+    words = ("--to", GATEWAY, "--type", "note", "--channel", "mattermost:town", "printed words")
+    told = world.handled(str(world.sent(*words)["id"]))["outcome"]["actions"][0]
+    post = world.answered("town", "printed words")
+    assert (told["result"], told["id"]) == ("sent", post.id)
+
+
+def test_only_the_sender_is_answered(world: World) -> None:
+    """The chat is shown nothing, the sender has the true answer, and so has the history."""
+    world.ask("dm3", "u3", "hello there")
+    words = ("--to", GATEWAY, "--type", "ask", "--channel", "mattermost:dm3", "--wait-reply", "60")
+    done = world.notify(*words, "SAY:forty two")
+    assert done.status == 0 and "forty two" in done.out, done
+    world.ask("dm3", "u3", "the next words")
+    request = world.asked("the next words")
+    assert any("forty two" in str(m) for m in request.messages if m.get("role") == "assistant")
+    assert not [text for text in world.answers("dm3") if text.strip() == "forty two"]
+    assert not [text for text in world.answers("dm3") if "NO_REPLY" in text]
+
+
+def test_sent_while_the_gateway_was_away(own_world: World) -> None:
+    """It waits in the broker, and finds the person's session when the gateway is back."""
+    own_world.rules(RULES)
+    own_world.wait_registered()
+    own_world.ask("dm1", "u1", "remember the word heliotrope")
+    own_world.gateway.stop()
+    id = ci(own_world, "SAY:after the restart", "mattermost:dm1")
+    own_world.gateway.start()
+    told = own_world.handled(id)["outcome"]
+    assert told["channel"]["result"] == "answered", told
+    assert any("heliotrope" in text for text in own_world.asked("after the restart").users)
+
+
+def test_a_platform_that_is_ill(own_world: World) -> None:
+    """500: told as uncertain, never as sent; then it recovers."""
+    own_world.rules(RULES)
+    own_world.wait_registered()
+    own_world.ask("dm1", "u1", "hello")
+    own_world.mattermost.fail_posts(20)
+    told = own_world.handled(ci(own_world, "SAY:lost", "mattermost:dm1"))["outcome"]
+    assert told["channel"]["result"] == "uncertain", told
+    own_world.mattermost.heal()
+    told = own_world.handled(ci(own_world, "SAY:well again", "mattermost:dm1"))["outcome"]
+    assert told["channel"]["result"] == "answered", told
+
+
+def test_without_the_grant(make_world: MakeWorld) -> None:
+    """No turn: it stands in front of the person's next message."""
+    world = make_world(grant=False).start_all()
+    world.rules(RULES)
+    world.wait_registered()
+    world.ask("dm1", "u1", "hello")
+    told = world.handled(ci(world, "waits for you", "mattermost:dm1"))["outcome"]
+    assert "allow_gateway_injection" in told["note"], told
+    world.ask("dm1", "u1", "the next words")
+    assert "waits for you" in world.asked("the next words").last

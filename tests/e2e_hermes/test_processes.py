@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 
 from e2e_hermes.conftest import MakeWorld
 from e2e_hermes.world import GATEWAY, World
@@ -24,8 +25,11 @@ def test_one_shots_open_nothing(make_world: MakeWorld) -> None:
 
 
 def test_terminals_get_names_of_their_own(make_world: MakeWorld) -> None:
-    """HERMES-2.4, HERMES-2.6, HERMES-2.8, HERMES-2.11: hermes-bus, then -2; both are given back."""
+    """HERMES-2.4, HERMES-2.6, HERMES-2.8, HERMES-2.11: by profile, then -2; each is given back."""
     world = make_world()
+    home = world.root / "profiles" / "work"
+    home.mkdir(parents=True)
+    (home / "config.yaml").write_text((world.root / "config.yaml").read_text())
     first = world.cli()
     world.wait_registered("hermes-bus")
     second = world.cli()
@@ -36,38 +40,12 @@ def test_terminals_get_names_of_their_own(make_world: MakeWorld) -> None:
     world.wait_gone("hermes-bus-2")
     first.close()
     world.wait_gone("hermes-bus")
-
-
-def test_profiles_name_their_endpoints(make_world: MakeWorld) -> None:
-    """HERMES-2.4: a profile's name; HERMES_BUS_ENDPOINT beats it."""
-    world = make_world()
-    home = world.root / "profiles" / "work"
-    home.mkdir(parents=True)
-    (home / "config.yaml").write_text((world.root / "config.yaml").read_text())
     world.cli("-p", "work")
     world.wait_registered("work")
-    world.env["HERMES_BUS_ENDPOINT"] = "mine"
-    world.cli()
-    world.wait_registered("mine")
 
 
-def test_a_gateway_keeps_its_name(own_world: World) -> None:
-    """HERMES-2.7, HERMES-2.11, HERMES-2.12: over its own restart and the broker's death."""
-    world = own_world
-    world.wait_registered(GATEWAY)
-    os.kill(broker_pid(world) or 0, 9)
-    world.wait(lambda: broker_pid(world), "the broker is started again")
-    world.wait_registered(GATEWAY)
-    world.gateway.stop()
-    world.wait_gone(GATEWAY)
-    world.gateway.start()
-    world.wait_registered(GATEWAY)
-    assert f"on the bus as {GATEWAY} (gateway; rules: default rules)" in world.gateway.log
-
-
-def test_the_model_sees_the_tools_and_calls_them(own_world: World) -> None:
-    """HERMES-5.1, HERMES-5.4: in a chat; the channel is that chat's."""
-    world = own_world
+def test_the_model_sees_the_tools_and_calls_them(world: World) -> None:
+    """HERMES-5.1, HERMES-5.4, HERMES-5.11: in a chat; the channel is that chat's; /bus answers."""
     world.wait_registered(GATEWAY)
     with world.client() as bus:
         bus.declare("worker-alpha")
@@ -81,3 +59,21 @@ def test_the_model_sees_the_tools_and_calls_them(own_world: World) -> None:
         message = bus.read(row["id"])
     assert message.sender == GATEWAY and message.channel == "mattermost:dm1"
     assert message.text == "from the chat" and message.cause is None
+    world.say("dm2", "u2", "/bus")
+    page = world.answered("dm2", f"endpoint: {GATEWAY} (gateway)").text
+    assert "turns in chats: on" in page and "broker: running" in page
+
+
+def test_a_gateway_keeps_its_name(world: World) -> None:
+    """HERMES-2.7, HERMES-2.11, HERMES-2.12: over its own restart and the broker's death."""
+    world.wait_registered(GATEWAY)
+    killed = broker_pid(world)
+    assert killed
+    os.kill(killed, signal.SIGKILL)
+    world.wait(lambda: broker_pid(world) not in (None, killed), "the broker is started again")
+    world.wait_registered(GATEWAY)
+    world.gateway.stop()
+    world.wait_gone(GATEWAY)
+    world.gateway.start()
+    world.wait_registered(GATEWAY)
+    assert f"on the bus as {GATEWAY} (gateway; rules: default rules)" in world.gateway.log

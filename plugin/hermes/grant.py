@@ -1,0 +1,52 @@
+"""
+The owner's grant for gateway turns: `plugins.entries.wakebus.allow_gateway_injection`.
+
+Rule 1: only a plain `true` in config.yaml is a grant; what cannot be read is none. Rule 2: it is
+the key that Hermes itself asks for `ctx.inject_message(session_key=…)` after August 2026: one grant
+for both. Rule 3: the file is read again when it has changed.
+"""
+
+import threading
+from pathlib import Path
+from typing import Any, Final
+
+from wakebus.broker.paths import hermes_home
+
+KEYS: Final = ("plugins", "entries", "wakebus", "allow_gateway_injection")
+LINE: Final = f"{'.'.join(KEYS)}: true"
+HOW: Final = f"`{LINE}` in config.yaml turns gateway turns on (wakebus install hermes"
+HOW_TO_GRANT: Final = f"{HOW} --allow-gateway-turns writes it)"
+
+_Stamp = tuple[str, int, int, int]
+_lock = threading.Lock()
+_last: list[tuple[_Stamp, bool]] = []
+
+
+def granted(home: Path | None = None) -> bool:
+    """Return whether the owner lets the bus start turns in a gateway. `home`: $HERMES_HOME."""
+    file = (home or hermes_home()) / "config.yaml"
+    try:
+        stat = file.stat()
+        stamp = (str(file), stat.st_mtime_ns, stat.st_size, stat.st_ino)
+        with _lock:
+            if not _last or _last[0][0] != stamp:
+                _last[:] = [(stamp, said(_load(file)))]
+            return _last[0][1]
+    except OSError:
+        return False
+
+
+def said(config: Any) -> bool:
+    """Return whether a config says the grant."""
+    for key in KEYS:
+        config = config.get(key) if isinstance(config, dict) else None
+    return config is True
+
+
+def _load(file: Path) -> Any:
+    import yaml  # only where a gateway runs
+
+    try:
+        return yaml.safe_load(file.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError):
+        return None

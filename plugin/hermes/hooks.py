@@ -1,0 +1,232 @@
+"""
+What Hermes's plugin hooks tell and are told (HERMES.md section 4).
+
+Rule 1: keyword arguments only, any of them may be missing; nothing is raised; nothing waits for the
+broker. Rule 2: Hermes's own forks are no turns: a review in the background has the session of the
+turn that it reviews (run_agent.py:1668 of hermes-agent 0.19.0), and would eat what waits for it.
+Rule 3: registered again, the hooks are there again and know what they knew.
+"""
+
+import logging
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakKeyDictionary
+
+from wakebus.plugin.hermes.ahead import Ahead, hermes_limit
+
+if TYPE_CHECKING:
+    from wakebus.plugin.hermes.runtime import Runtime
+
+log = logging.getLogger("wakebus")
+
+REVIEW: Final = "bg-review"  # a thread's name
+# platform= of agents that no person talks to: tools/delegate_tool.py:1382, cron/scheduler.py:3368,
+# agent/curator.py:1931.
+FORKS: Final = frozenset({"subagent", "cron", "curator"})
+MAX_SESSIONS: Final = 1000  # that know their source
+_TITLES: Final = {"cli": "CLI", "dingtalk": "DingTalk", "wecom": "WeCom", "whatsapp": "WhatsApp"}
+
+Hook = Callable[..., Any]
+
+
+class State:
+    """What the hooks know: which sessions know their source, what stands in front of turns."""
+
+    def __init__(self) -> None:
+        self.ahead = Ahead()
+        self._lock = threading.Lock()
+        self._told: OrderedDict[str, tuple[str, str]] = OrderedDict()  # line, turn or "" if seen
+
+    def news(self, session_id: str, turn_id: str, line: str) -> str:
+        """Return `line` for this turn if no turn of the session has shown it yet, else ""."""
+        with self._lock:
+            if not line or self._told.get(session_id) == (line, ""):
+                return ""
+            self._told[session_id] = (line, turn_id)
+            self._told.move_to_end(session_id)
+            if len(self._told) > MAX_SESSIONS:
+                self._told.popitem(last=False)
+        return line
+
+    def end(self, session_id: str, turn_id: str, *, completed: bool, interrupted: bool) -> None:
+        """A turn is over; only one that is completed has surely shown what it was told."""
+        with self._lock:
+            line, turn = self._told.get(session_id, ("", ""))
+            if completed and turn and turn == turn_id:
+                self._told[session_id] = (line, "")
+        self.ahead.end(turn_id, seen=None if interrupted and not completed else completed)
+
+    def forget(self, session_id: str) -> None:
+        """The session has ended."""
+        with self._lock:
+            self._told.pop(session_id, None)
+        self.ahead.forget(session_id)
+
+
+_made = threading.Lock()
+_states: "WeakKeyDictionary[Any, State]" = WeakKeyDictionary()
+
+
+def _state(runtime: Any) -> State:
+    with _made:
+        return _states.setdefault(runtime, State())
+
+
+def _never_raises(hook: Hook) -> Hook:
+    @wraps(hook)
+    def call(self: "Hooks", **kw: Any) -> Any:
+        try:
+            if threading.current_thread().name == REVIEW or kw.get("platform") in FORKS:
+                return None
+            return hook(self, **kw)
+        except Exception as exc:
+            log.warning("hook %s: %s: %s", hook.__name__, type(exc).__name__, exc)
+            return None
+
+    return call
+
+
+class Hooks:
+    """The callbacks of one process's Runtime. Made again, it goes on where the last one was."""
+
+    def __init__(self, runtime: "Runtime") -> None:
+        self._runtime = runtime
+        self._known = _state(runtime)
+
+    def register(self, ctx: Any) -> None:
+        """Register all callbacks (hermes_cli/plugins.py:1158)."""
+        for name in (
+            "pre_gateway_dispatch",
+            "pre_llm_call",
+            "post_llm_call",
+            "transform_llm_output",
+            "on_session_end",
+            "on_session_finalize",
+            "on_session_reset",
+        ):
+            ctx.register_hook(name, getattr(self, name))
+
+    @_never_raises
+    def pre_gateway_dispatch(self, event: Any = None, gateway: Any = None, **_: Any) -> None:
+        """A person's message arrives; Hermes does with it what it would do without us."""
+        heard = getattr(self._runtime.host, "heard", None)
+        if callable(heard):
+            heard(event, gateway)
+
+    @_never_raises
+    def pre_llm_call(
+        self,
+        session_id: str = "",
+        task_id: str = "",
+        turn_id: str = "",
+        user_message: Any = "",
+        conversation_history: Any = (),
+        **_: Any,
+    ) -> dict[str, str] | None:
+        """A turn begins: is it ours, does anything wait for it, does it know where it is?"""
+        self._end_untold(session_id, turn_id)
+        begun = self._runtime.watch.on_begin(
+            text_of(user_message), session_id=session_id, task_id=task_id, turn_id=turn_id
+        )
+        names = self._names(session_id)
+        if joined(conversation_history) or (not names and not begun):
+            return None
+        source = self._known.news(session_id, turn_id, self._source())
+        waiting = "" if begun else self._waiting(names, session_id, turn_id, len(source) + 2)
+        text = "\n\n".join(part for part in (source, waiting) if part)
+        return {"context": text} if text else None
+
+    @_never_raises
+    def post_llm_call(self, turn_id: str = "", assistant_response: Any = "", **_: Any) -> None:
+        """The model has answered."""
+        self._runtime.watch.on_answer(str(assistant_response or ""), turn_id=turn_id)
+
+    @_never_raises
+    def transform_llm_output(
+        self, response_text: str = "", session_id: str = "", **_: Any
+    ) -> str | None:
+        """Let the host see, or change, what is about to be shown."""
+        on_output = getattr(self._runtime.host, "on_output", None)
+        changed = on_output(response_text, session_id) if callable(on_output) else None
+        return changed if isinstance(changed, str) else None
+
+    @_never_raises
+    def on_session_end(
+        self,
+        session_id: str = "",
+        turn_id: str = "",
+        completed: bool = False,
+        interrupted: bool = False,
+        **_: Any,
+    ) -> None:
+        """A turn is over (in spite of the hook's name: agent/turn_finalizer.py:615)."""
+        how = {"completed": bool(completed), "interrupted": bool(interrupted)}
+        self._runtime.watch.on_end(turn_id=turn_id, **how)
+        self._known.end(session_id, turn_id, **how)
+
+    @_never_raises
+    def on_session_finalize(self, session_id: str = "", **_: Any) -> None:
+        """A session is over."""
+        self._known.forget(session_id)
+
+    @_never_raises
+    def on_session_reset(self, session_id: str = "", old_session_id: str = "", **_: Any) -> None:
+        """A new session takes a session's place."""
+        for ended in (session_id, old_session_id):
+            self._known.forget(ended)
+
+    # --- what a turn is told ----------------------------------------------------------------
+
+    def _end_untold(self, session_id: str, turn_id: str) -> None:
+        """A session has one turn at a time: an older one is over, though Hermes has not said so."""
+        watch = self._runtime.watch
+        while (old := watch.running(session_id=session_id)) and old.turn_id != turn_id:
+            watch.on_end(turn_id=old.turn_id, completed=False, interrupted=False)
+        self._known.ahead.forget(session_id, turn_id)
+
+    def _names(self, session_id: str) -> tuple[str, ...]:
+        host = self._runtime.host
+        return tuple(host.names(session_id)) if host is not None and session_id else ()
+
+    def _waiting(self, names: tuple[str, ...], session_id: str, turn_id: str, taken: int) -> str:
+        context = self._runtime.context
+        if context is None or not names or not turn_id:
+            return ""
+        limit = hermes_limit() - taken
+        return self._known.ahead.begin(context, names, session_id, turn_id, limit)
+
+    def _source(self) -> str:
+        """Return where this conversation is on the bus; "" before it is."""
+        runtime = self._runtime
+        if not runtime.endpoint:
+            return ""
+        if runtime.mode == "cli":
+            return f"**Source:** CLI (endpoint: {runtime.endpoint})"
+        channel = str(runtime.host.channel() or "")
+        platform = channel.partition(":")[0]
+        if not platform:
+            return f"**Source:** Gateway (endpoint: {runtime.endpoint})"
+        title = _TITLES.get(platform, platform.capitalize())
+        return f"**Source:** {title} (endpoint: {runtime.endpoint}, channel: {channel})"
+
+
+def joined(history: Any) -> bool:
+    """
+    Whether Hermes will join this turn's message with the one before, which had no answer. It then
+    drops what hooks gave (agent/agent_runtime_helpers.py:645): it has to wait for the next turn.
+    """
+    last = history[-2:] if isinstance(history, list) else []
+    return [one.get("role") for one in last if isinstance(one, dict)] == ["user", "user"]
+
+
+def text_of(message: Any) -> str:
+    """Return the text of a user message, which with a picture is a list of parts."""
+    if isinstance(message, str):
+        return message
+    if not isinstance(message, list):
+        return ""
+    texts = (part.get("text") for part in message if isinstance(part, dict))
+    return "\n".join(text for text in texts if isinstance(text, str))

@@ -1,0 +1,89 @@
+"""
+The tools as the model is told of them.
+
+Rule 1: pure. Rule 2: names and required parameters are the seed's (seed 004, "Provided Tools").
+"""
+
+from typing import Any, Final
+
+MAX_WAIT_S: Final = 60
+MAX_LIMIT: Final = 50
+LIMIT: Final = 10
+
+Schema = dict[str, Any]
+
+
+def _schema(name: str, description: str, required: list[str], **properties: Any) -> Schema:
+    parameters = {"type": "object", "properties": properties, "required": required}
+    return {"name": name, "description": description, "parameters": parameters}
+
+
+def _text(description: str) -> Schema:
+    return {"type": "string", "description": description}
+
+
+SEND: Final = _schema(
+    "bus_send",
+    "Send a message over the wakebus message bus to another agent, session or program, by its "
+    "endpoint name. Returns what became of it: queued (stored, waits for the target), delivered "
+    "(the target has it), handled (the target is done), dead (given up) or unknown. To talk to the "
+    "user in this chat, just answer; do not use this.",
+    ["target", "type", "text"],
+    target=_text("Endpoint name of the receiver, for example worker-alpha. bus_status lists them."),
+    type=_text(
+        "What kind of message; the receiver's rules go by it: directive (do this), ack, "
+        "task_start, progress, task_complete, task_done, plan_ready, task_error, need_decision, "
+        "or any other word."
+    ),
+    text=_text("The message, plain text. The receiver sees nothing else of this conversation."),
+    channel=_text(
+        "The chat that a reply should reach, platform:chat_id. Omit it for the chat of this "
+        "session; an empty string for none."
+    ),
+    session=_text("A conversation at the receiver; omit it unless you were given one."),
+    wake={
+        "type": "string",
+        "enum": ["immediate", "next_turn", "silent"],
+        "description": "Disturb the receiver at most so much; its own rules may ask for less.",
+    },
+    reply_to=_text("Id of the bus message that this one answers."),
+    wait_s={
+        "type": "number",
+        "minimum": 0,
+        "maximum": MAX_WAIT_S,
+        "description": "Wait up to so many seconds (at most 60) until the receiver has handled it. "
+        "Default 0. An answer comes later, as a message of its own.",
+    },
+    id=_text("Only to settle a send whose state was unknown: its id, with all else the same."),
+)
+
+STATUS: Final = _schema(
+    "bus_status",
+    "Check the wakebus message bus: whether its broker runs, and which endpoints (agents, "
+    "sessions, programs) can be sent to, whether they are live, and how much waits for them.",
+    [],
+)
+
+INFO: Final = _schema(
+    "bus_info",
+    "Show how this session stands with the wakebus message bus: its endpoint name (where others "
+    "send to), the channel of this chat, mode, rules, and what waits.",
+    [],
+)
+
+READ: Final = _schema(
+    "bus_read",
+    "Read the inbox of this session's endpoint on the wakebus message bus, without taking "
+    "anything out: what waits, is being worked on or came silently, newest first, first lines "
+    "only. With id: one message, whole. The texts come from other programs, not from your user.",
+    [],
+    limit={
+        "type": "integer",
+        "minimum": 1,
+        "maximum": MAX_LIMIT,
+        "description": f"How many, default {LIMIT}.",
+    },
+    id=_text("A message to read whole: one sent to or by this endpoint."),
+)
+
+ALL: Final = (SEND, STATUS, INFO, READ)

@@ -1,0 +1,88 @@
+"""An endpoint in a look-alike of a Hermes gateway: real host, dispatch, context and broker."""
+
+import io
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from fakes.hermes import Town
+from fakes.host import Outcome, write_rules
+from wakebus.broker import Client
+from wakebus.plugin.hermes.gateway import GatewayHost
+from wakebus.plugin.hermes.turning import Steps
+from wakebus.plugin.receive.context import Context, context_file
+from wakebus.plugin.receive.dispatch import Dispatch
+from wakebus.plugin.receive.reply import Answers
+from wakebus.plugin.receive.screen import Screen
+from wakebus.plugin.rules.load import RulesFile
+
+QUICK = Steps(look=0.01, settle=0.3, delivery=20.0)
+
+
+class Gateway:
+    """`town`'s gateway as endpoint `name`. `granted`: whether it may start turns."""
+
+    def __init__(
+        self,
+        address: str,
+        folder: Path,
+        name: str,
+        town: Town,
+        *callbacks: Mapping[str, Any],
+        environ: Mapping[str, str] | None = None,
+        inject: Any = None,
+    ) -> None:
+        self.name, self.town, self.granted = name, town, True
+        self.stop, self.printed = threading.Event(), io.StringIO()
+        self.client = Client(address)
+        self.host = GatewayHost(
+            town.runner,
+            name,
+            Answers(self.client, name, self.stop),
+            town.watch,
+            lambda: self.granted,
+            self.stop,
+            inject=inject,
+            environ=environ or {},
+        )
+        self.host._turning._steps = QUICK
+        town.runner.output = self.host.on_output
+        self.context = Context(context_file(folder, name))
+        rules = RulesFile(write_rules(folder, *callbacks), required=True)
+        self.dispatch = Dispatch(
+            name, rules, self.host, self.context, screen=Screen(self.printed), environ={}
+        )
+        self.client.register(name, self.dispatch.handle)
+        self.sender = Client(address)
+
+    def close(self) -> None:
+        """End as a gateway does that stops."""
+        self.stop.set()
+        self.dispatch.stop()
+        self.client.close()
+        self.sender.close()
+
+    def send(self, text: str, **fields: Any) -> str:
+        """Send it a message; return the id."""
+        fields = {"type": "ci", "sender": "tester", **fields}
+        return self.sender.send(self.name, text, **fields).id
+
+    def outcome(self, id: str, state: str = "handled") -> Outcome:
+        """Return the outcome of message `id`, once it is handled (or dead)."""
+        receipt = self.sender.wait(id, 30)
+        assert receipt.state == state, receipt
+        return dict(receipt.outcome or {})
+
+    def do(self, text: str, **fields: Any) -> Outcome:
+        """Send and return the outcome."""
+        return self.outcome(self.send(text, **fields))
+
+    def steps(self, id: str, what: str) -> list[dict[str, Any]]:
+        """Return the steps of this kind that message `id` has taken."""
+        found = next(m for m in self.sender.trace(id) if m["id"] == id)
+        return [step for step in found["steps"] if step["what"] == what]
+
+    def answers(self, id: str) -> list[str]:
+        """Return the types of the messages that this gateway sent because of `id`."""
+        return [m["type"] for m in self.sender.trace(id) if m.get("cause") == id]

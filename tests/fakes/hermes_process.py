@@ -1,0 +1,114 @@
+"""
+What wakebus sees of a process of Hermes: look-alikes of hermes-agent 0.19.0, each named by the line
+of its original, and a Runtime in them.
+"""
+
+import asyncio
+import io
+import threading
+from types import SimpleNamespace
+from typing import Any
+
+from fakes.broker import until
+from fakes.hermes_ctx import Manager
+from wakebus.broker.message import Message
+from wakebus.plugin.cancel import Cancel
+from wakebus.plugin.hermes import live
+from wakebus.plugin.hermes.runtime import Runtime
+from wakebus.plugin.receive.host import Order
+from wakebus.plugin.receive.label import Item
+from wakebus.plugin.receive.listener import Listener
+from wakebus.plugin.receive.reply import Answers
+from wakebus.plugin.receive.screen import Screen
+from wakebus.plugin.receive.turns import Job
+
+
+class Loop:
+    """An asyncio loop, as far as live.py looks."""
+
+    def __init__(self) -> None:
+        self.closed = False
+
+    def is_closed(self) -> bool:
+        """Whether it has ended."""
+        return self.closed
+
+
+class Process:
+    """`sys.modules` of a process of Hermes, as far as live.py looks; empty for one that ends."""
+
+    def __init__(self) -> None:
+        self.modules: dict[str, Any] = {}
+
+    def find(self) -> live.Live | None:
+        """live.find in this process."""
+        return live.find(self.modules)
+
+    def gateway(self) -> SimpleNamespace:
+        """A gateway that runs (gateway/run.py:3072-3140, 7294)."""
+        runner = SimpleNamespace(_gateway_loop=Loop(), _shutdown_event=asyncio.Event())
+        self.modules["gateway.run"] = SimpleNamespace(_gateway_runner_ref=lambda: runner)
+        return runner
+
+    def cli(self) -> SimpleNamespace:
+        """An interactive terminal (cli.py:13093-13098)."""
+        cli = SimpleNamespace(_should_exit=False)
+        manager = Manager()
+        manager._cli_ref = cli
+        self.modules["hermes_cli.plugins"] = SimpleNamespace(get_plugin_manager=lambda: manager)
+        return cli
+
+
+class ListenerHost(Listener):
+    """A stand-in for GatewayHost and CliHost: prints, and knows the chat of the session."""
+
+    chat = ""
+
+    def __init__(self, name: str, answers: Answers) -> None:
+        super().__init__(name, answers)
+        self.noted: list[str] = []
+
+    def channel(self) -> str:
+        """The chat of the session that calls."""
+        return self.chat
+
+    def note_sent(self, id: str) -> None:
+        """Keep it."""
+        self.noted.append(id)
+
+
+class Station:
+    """A Runtime in a process of its own, with a stand-in for the host; `printed`: its terminal."""
+
+    def __init__(self) -> None:
+        self.process, self.printed = Process(), io.StringIO()
+        self.runtime = Runtime(self.process.find, self._make_host)
+
+    def _make_host(
+        self, found: live.Live, name: str, answers: Answers, runtime: Runtime, stop: threading.Event
+    ) -> tuple[Any, Any]:
+        return ListenerHost(name, answers), Screen(self.printed)
+
+    def start(self) -> "Station":
+        """Start its thread."""
+        self.runtime.start()
+        return self
+
+    def join(self, mode: str) -> "Station":
+        """Become a gateway or a CLI, and wait until it is on the bus."""
+        getattr(self.process, mode)()
+        self.start()
+        until(lambda: self.runtime.receiving)
+        return self
+
+    def turn(self, message: Message, session_id: str = "s1", task_id: str = "t1") -> Any:
+        """Return a `watch.over` of a turn on `message`; begin it with `begin`."""
+        delivery = SimpleNamespace(message=message)
+        job = Job(delivery, None, Item(message, message.text))  # type: ignore[arg-type]
+        marker = "0123456789abcdef01234567"
+        return self.runtime.watch.over(Order("s", [job], marker, marker, "tok", Cancel()))
+
+    def begin(self, session_id: str = "s1", task_id: str = "t1") -> None:
+        """Have Hermes begin that turn."""
+        marker = "0123456789abcdef01234567"
+        self.runtime.watch.on_begin(marker, session_id=session_id, task_id=task_id, turn_id="u1")

@@ -1,0 +1,103 @@
+"""A look-alike of the CLI on a real bus: hooks, host, context and dispatch of wakebus are real."""
+
+import io
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from fakes.broker import until
+from fakes.hermes_cli import Cli
+from fakes.host import Outcome, write_rules
+from wakebus.broker import Client
+from wakebus.plugin.hermes.hooks import Hooks
+from wakebus.plugin.hermes.terminal import CliHost
+from wakebus.plugin.hermes.watch import Watch
+from wakebus.plugin.receive.context import Context, context_file
+from wakebus.plugin.receive.dispatch import Dispatch
+from wakebus.plugin.receive.reply import Answers
+from wakebus.plugin.receive.screen import Screen
+from wakebus.plugin.rules.load import RulesFile
+
+
+class Bus:
+    """What hooks.py sees of runtime.py's Runtime, and what hermes_cli/plugins.py has of hooks."""
+
+    def __init__(self) -> None:
+        self.watch = Watch()
+        self.host: Any = None
+        self.context: Any = None
+        self.endpoint = self.mode = ""
+        self.callbacks: dict[str, list[Any]] = {}
+
+    def register_hook(self, name: str, callback: Any) -> None:
+        """hermes_cli/plugins.py:1158."""
+        self.callbacks.setdefault(name, []).append(callback)
+
+    def fire(self, name: str, **fields: Any) -> list[Any]:
+        """hermes_cli/plugins.py:1892, where nothing may raise."""
+        fields["telemetry_schema_version"] = 1
+        found = [callback(**fields) for callback in self.callbacks.get(name, [])]
+        return [one for one in found if one is not None]
+
+    def registered(self) -> "Bus":
+        """Register the hooks, after all that were there before are forgotten."""
+        self.callbacks.clear()
+        Hooks(self).register(self)  # type: ignore[arg-type]
+        return self
+
+
+class Terminal:
+    """An interactive `hermes` on the bus; `printed`: what stands above its prompt."""
+
+    def __init__(
+        self, address: str, folder: Path, name: str, *callbacks: Mapping[str, Any]
+    ) -> None:
+        self.name, self.stop, self.printed = name, threading.Event(), io.StringIO()
+        self.bus = Bus().registered()
+        self.cli = Cli(self.bus.fire)
+        self.client, self.sender = Client(address), Client(address)
+        answers = Answers(self.client, name, self.stop)
+        host = CliHost(self.cli, name, answers, self.bus.watch, self.stop)
+        self.context = Context(context_file(folder, name))
+        self.bus.host, self.bus.context = host, self.context
+        self.bus.endpoint, self.bus.mode = name, "cli"
+        rules = RulesFile(write_rules(folder, *callbacks), required=True)
+        screen = Screen(self.printed)
+        self.dispatch = Dispatch(name, rules, host, self.context, screen=screen)
+        self.client.register(name, self.dispatch.handle)
+
+    def close(self) -> None:
+        """End as the runtime does."""
+        self.stop.set()
+        self.dispatch.stop()
+        self.cli.close()
+        self.client.close()
+        self.sender.close()
+
+    def send(self, text: str, **fields: Any) -> str:
+        """Send it a message; return the id."""
+        return self.sender.send(self.name, text, **{"sender": "tester", **fields}).id
+
+    def outcome(self, id: str) -> Outcome:
+        """Return the outcome of message `id`, once it is handled."""
+        receipt = self.sender.wait(id, 60)
+        assert receipt.state == "handled", receipt
+        return dict(receipt.outcome or {})
+
+    def do(self, text: str, **fields: Any) -> Outcome:
+        """Send and return the outcome."""
+        return self.outcome(self.send(text, **fields))
+
+    def held(self, id: str) -> bool:
+        """Whether message `id` has arrived here and waits, with no work on it begun."""
+        found = next(m for m in self.sender.trace(id) if m["id"] == id)
+        return found["state"] == "delivered" and not any(
+            step["what"] == "started" for step in found["steps"]
+        )
+
+    def turn(self, text: str) -> str:
+        """Have the person start a turn, once; return what the model saw of it, after its end."""
+        self.cli.person(text)
+        until(lambda: text in self.cli.agent.ended, 30)
+        return next(seen for seen in self.cli.agent.seen if seen.startswith(text))

@@ -1,0 +1,294 @@
+"""What Hermes's hooks tell wakebus, and what they put in front of a person's turn (HERMES-4)."""
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fakes.broker import Broker, until
+from fakes.hermes_terminal import Bus, Terminal
+from fakes.host import deliver
+from wakebus.broker.message import Message
+from wakebus.plugin.cancel import Cancel
+from wakebus.plugin.hermes.hooks import MAX_SESSIONS, Hooks, _state, text_of
+from wakebus.plugin.receive.context import Context
+from wakebus.plugin.receive.host import Order
+from wakebus.plugin.receive.label import Item
+from wakebus.plugin.receive.turns import Job
+from wakebus.plugin.rules.match import plan
+from wakebus.plugin.rules.model import Rules
+
+MakeMessage = Callable[..., Message]
+
+NOTE: dict[str, Any] = {"match_type": "note", "context": True, "wake": "next_turn"}
+
+
+class Gateway:
+    """gateway.py's host, as far as hooks ask it: sessions `a…` are chats, others nobody's."""
+
+    def __init__(self, channel: str = "mattermost:dm1") -> None:
+        self.events: list[Any] = []
+        self._channel = channel
+
+    def names(self, session_id: str) -> tuple[str, ...]:
+        """A session key, the chat."""
+        return (f"key:{session_id}", f"chat:{session_id}") if session_id[:1] == "a" else ()
+
+    def channel(self) -> str:
+        """Of the session that calls."""
+        return self._channel
+
+    def heard(self, event: Any, gateway: Any) -> None:
+        """A person's message."""
+        self.events.append(event)
+
+    def on_output(self, text: str, session_id: str) -> str | None:
+        """Changes one text."""
+        return "changed" if text == "change me" else None
+
+
+@pytest.fixture
+def bus(tmp_path: Path) -> Bus:
+    """A gateway's hooks."""
+    found = Bus().registered()
+    found.host, found.context = Gateway(), Context(tmp_path / "c.jsonl")
+    found.endpoint, found.mode = "hermes-bus-gateway", "gateway"
+    return found
+
+
+@pytest.fixture
+def terminal(shared_broker: Broker, tmp_path: Path, name: str) -> Iterator[Terminal]:
+    """An idle terminal with a rule for `note`."""
+    tmp_path.chmod(0o700)
+    found = Terminal(shared_broker.address, tmp_path, name, NOTE)
+    yield found
+    found.close()
+
+
+def begin(bus: Bus, turn_id: str = "t1", session_id: str = "a1", **fields: Any) -> str:
+    """Return what stands in front of a turn."""
+    known = {"user_message": "hello", "task_id": "x", "platform": "mattermost", **fields}
+    found = bus.fire("pre_llm_call", session_id=session_id, turn_id=turn_id, **known)
+    return str(found[0]["context"]) if found else ""
+
+
+def end(bus: Bus, turn_id: str, session_id: str = "a1", *, completed: bool = True) -> None:
+    """Tell that a turn has ended."""
+    fields = {"session_id": session_id, "turn_id": turn_id, "interrupted": not completed}
+    bus.fire("on_session_end", completed=completed, **fields)
+
+
+def in_review(call: Callable[[], Any]) -> Any:
+    """Call as Hermes's review in the background does (run_agent.py:1668)."""
+    found: list[Any] = []
+    thread = threading.Thread(target=lambda: found.append(call()), name="bg-review")
+    thread.start()
+    thread.join(30)
+    return found[0]
+
+
+# --- what waits -----------------------------------------------------------------------------------
+
+
+def test_what_waits_is_shown_once(terminal: Terminal) -> None:
+    """HERMES-4.8: in front of the person's next turn, labelled, then never again."""
+    outcome = terminal.do("remember the milk", type="note")
+    assert outcome["actions"][0]["waiting"] == 1
+    seen = terminal.turn("hello")
+    assert seen.startswith("hello\n\n") and "[wakebus] For your information" in seen
+    assert seen.count("remember the milk") == 1
+    assert "milk" not in terminal.turn("again")
+
+
+def test_a_turn_that_failed_shows_it_again(terminal: Terminal) -> None:
+    """HERMES-4.8: what a model did not answer to may never have reached it."""
+    terminal.do("remember the milk", type="note")
+    assert "milk" in terminal.turn("FAIL this")
+    assert "milk" in terminal.turn("again")
+    assert "milk" not in terminal.turn("and again")
+
+
+def test_a_turn_that_was_interrupted_shows_it_again(terminal: Terminal) -> None:
+    """HERMES-4.8: however often; of a turn without an answer Hermes keeps only what was typed."""
+    terminal.do("remember the milk", type="note")
+    terminal.cli.person("HOLD")
+    assert terminal.cli.agent.holding.wait(30)
+    terminal.cli.agent.interrupt()
+    until(lambda: "HOLD" in terminal.cli.agent.ended, 30)
+    assert "milk" in terminal.turn("again") and "milk" not in terminal.turn("at last")
+
+
+@pytest.mark.parametrize("platform", ["subagent", "cron", "curator"])
+def test_forks_eat_nothing(bus: Bus, make: MakeMessage, platform: str) -> None:
+    """HERMES-4.9, peer failure 6: nor do they learn a source that is not theirs."""
+    bus.context.add("key:a1", Item(make(), "milk"))
+    assert begin(bus, platform=platform) == ""
+    assert begin(bus, "t2", session_id="cron_1") == ""
+    assert "milk" in begin(bus, "t3")
+
+
+def test_a_review_eats_nothing(bus: Bus, make: MakeMessage) -> None:
+    """HERMES-4.9, peer failure 6: it has session and platform of the turn that it reviews."""
+    bus.context.add("key:a1", Item(make(), "milk"))
+    assert in_review(lambda: begin(bus)) == ""
+    assert "milk" in begin(bus, "t2")
+    in_review(lambda: end(bus, "t2"))
+    assert bus.context.waiting("key:a1").items
+
+
+def test_sessions_do_not_mix(bus: Bus, make: MakeMessage) -> None:
+    """HERMES-4.8, peer failure 6: what waits for one chat is in no other's turn."""
+    bus.context.add("chat:a1", Item(make(id="m1"), "for one"))
+    bus.context.add("key:a2", Item(make(id="m2"), "for two"))
+    one, two = begin(bus, "t1", "a1"), begin(bus, "t2", "a2")
+    assert "for one" in one and "for two" not in one
+    assert "for two" in two and "for one" not in two
+
+
+def test_a_turn_after_one_without_an_answer(bus: Bus, make: MakeMessage) -> None:
+    """HERMES-4.8: Hermes would drop it (agent_runtime_helpers.py:645); it waits one turn more."""
+    bus.context.add("key:a1", Item(make(), "milk"))
+    unanswered = [{"role": "user", "content": "one"}, {"role": "user", "content": "two"}]
+    assert begin(bus, conversation_history=unanswered) == ""
+    end(bus, "t1")
+    answered = [*unanswered, {"role": "assistant"}, {"role": "user", "content": "three"}]
+    assert "milk" in begin(bus, "t2", conversation_history=answered)
+
+
+def test_before_the_bus(bus: Bus) -> None:
+    """HERMES-4.11: before this process is on the bus, and after, turns are as without us."""
+    bus.host = bus.context = None
+    assert begin(bus) == ""
+    assert bus.fire("pre_gateway_dispatch", event="e", gateway="g") == []
+    assert bus.fire("transform_llm_output", response_text="x", session_id="a1") == []
+
+
+# --- the source -----------------------------------------------------------------------------------
+
+
+def test_the_source_of_a_terminal(terminal: Terminal) -> None:
+    """HERMES-4.10: once, with what waits."""
+    terminal.do("milk", type="note")
+    seen = terminal.turn("hello")
+    assert f"**Source:** CLI (endpoint: {terminal.name})\n\n[wakebus]" in seen
+    assert "**Source:**" not in terminal.turn("again")
+
+
+def test_the_source_of_a_chat(bus: Bus) -> None:
+    """HERMES-4.10: once in each session, again in a new one."""
+    line = "**Source:** Mattermost (endpoint: hermes-bus-gateway, channel: mattermost:dm1)"
+    assert begin(bus) == line
+    end(bus, "t1")
+    assert begin(bus, "t2") == "" and begin(bus, "t3", "a2") == line
+    bus.fire("on_session_reset", session_id="a1", platform="mattermost", reason="new")
+    assert begin(bus, "t4") == line
+    bus.fire("on_session_finalize", session_id="a1", platform="mattermost", reason="x")
+    assert begin(bus, "t5") == line
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_a_source_that_was_not_seen(bus: Bus, told: bool) -> None:
+    """HERMES-4.10: a turn that was interrupted, or failed untold, has not shown it for good."""
+    assert "**Source:**" in begin(bus, "t1")
+    if told:
+        end(bus, "t1", completed=False)
+    assert "**Source:**" in begin(bus, "t2")
+    end(bus, "t2")
+    assert begin(bus, "t3") == ""
+
+
+@pytest.mark.parametrize(
+    ("channel", "line"),
+    [
+        ("dingtalk:c1", "**Source:** DingTalk (endpoint: e, channel: dingtalk:c1)"),
+        ("", "**Source:** Gateway (endpoint: e)"),
+    ],
+)
+def test_titles(bus: Bus, channel: str, line: str) -> None:
+    """HERMES-4.10: a platform's name as it is written; none where the chat is not known."""
+    bus.host, bus.endpoint = Gateway(channel), "e"
+    assert begin(bus) == line
+
+
+def test_not_on_the_bus_yet(bus: Bus) -> None:
+    """HERMES-4.10: it is said when it is known."""
+    bus.endpoint = ""
+    assert begin(bus) == ""
+    bus.endpoint = "e"
+    assert "endpoint: e" in begin(bus, "t2")
+
+
+def test_bounded(bus: Bus) -> None:
+    """HERMES-4.11: sessions that never end are forgotten."""
+    for number in range(MAX_SESSIONS + 50):
+        begin(bus, f"t{number}", f"a{number}")
+    assert len(_state(bus)._told) == MAX_SESSIONS
+
+
+# --- hooks ----------------------------------------------------------------------------------------
+
+
+def test_registered_again(bus: Bus, make: MakeMessage) -> None:
+    """HERMES-4.11: Hermes forgets hooks and registers anew (discover_plugins(force=True))."""
+    bus.context.add("key:a1", Item(make(), "milk"))
+    assert "milk" in begin(bus)
+    bus.registered()
+    assert [len(callbacks) for callbacks in bus.callbacks.values()] == [1] * 7
+    end(bus, "t1")
+    assert begin(bus, "t2") == ""
+
+
+def test_what_a_host_hears(bus: Bus) -> None:
+    """HERMES-4.11: a person's message and an answer, which it may change; Hermes's way is kept."""
+    assert bus.fire("pre_gateway_dispatch", event="e", gateway="g", session_store=None) == []
+    assert bus.host.events == ["e"]
+    output = [
+        bus.fire("transform_llm_output", response_text=text, session_id="a1")
+        for text in ("keep me", "change me")
+    ]
+    assert output == [[], ["changed"]]
+
+
+def test_nothing_is_raised(bus: Bus) -> None:
+    """HERMES-4.11, peer failure 7: whatever is missing, broken or of another shape."""
+    for name in bus.callbacks:
+        assert bus.fire(name) == []
+    bus.host = object()
+    assert begin(bus) == ""
+    assert bus.fire("post_llm_call", assistant_response=None, turn_id=None) == []
+
+
+@pytest.mark.parametrize(
+    ("message", "text"),
+    [
+        ("x", "x"),
+        ([{"type": "text", "text": "look"}, {"type": "image_url", "image_url": {}}], "look"),
+        (None, ""),
+        ([None, {"text": 3}], ""),
+    ],
+)
+def test_the_text_of_a_message(message: object, text: str) -> None:
+    """HERMES-4.11: with a picture it is a list of parts."""
+    assert text_of(message) == text
+
+
+def test_hooks_are_of_this_module(bus: Bus) -> None:
+    """HERMES-4.11: by that `register` knows that they are there already."""
+    callbacks = [callback for several in bus.callbacks.values() for callback in several]
+    assert {callback.__module__ for callback in callbacks} == {Hooks.__module__}
+
+
+def test_a_turn_whose_end_was_not_told(bus: Bus, make: MakeMessage) -> None:
+    """HERMES-4.6: it is over when its session's next turn begins, and who waits learns that."""
+    marker = "0123456789abcdef01234567"
+    message = make()
+    job = Job(deliver(message), plan(Rules(), message, "gateway"), Item(message, "x"))
+    with bus.watch.over(Order("a1", [job], marker, marker, "t", Cancel())) as watched:
+        begin(bus, "t1", user_message=f"[wakebus] {marker}")
+        assert watched.began.is_set() and not watched.ended.is_set()
+        in_review(lambda: begin(bus, "t2"))
+        assert not watched.ended.is_set()
+        begin(bus, "t3")
+        assert watched.ended.is_set() and not watched.completed
