@@ -33,6 +33,8 @@ PURE = [
     ),
     *("plugin.rules.model", "plugin.rules.match", "plugin.rules.render", "plugin.rules.clean"),
     *("plugin.rules.errors", "plugin.environment", "plugin.receive.label"),
+    *("plugin.hermes.names", "plugin.hermes.schemas"),
+    *("plugin.install.yamltext", "plugin.install.config", "plugin.install.shipped"),
 ]
 NOT_PURE = {
     *("zmq", "httpx", "psutil", "sqlite3", "socket", "subprocess", "threading", "asyncio"),

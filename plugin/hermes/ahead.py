@@ -16,6 +16,7 @@ import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any, Final
 
 from wakebus.plugin.receive.context import Context, Waiting
@@ -131,9 +132,7 @@ def hermes_limit() -> int:
         return LIMIT
     try:
         # Hermes loads it, and the configuration, as soon as the hook returns (turn_context.py:713).
-        from tools.hook_output_spill import get_spill_config  # type: ignore[import-not-found]
-
-        config: dict[str, Any] = get_spill_config()
+        config: dict[str, Any] = import_module("tools.hook_output_spill").get_spill_config()
         if not config.get("enabled", True):
             return MAX_LIMIT
         return min(int(config["max_chars"]), MAX_LIMIT)

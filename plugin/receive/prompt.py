@@ -1,7 +1,7 @@
 """
 The prompt of a turn: what waited for the session, then the turn's messages, labelled.
 
-Rule 1: pure; the random fence is an argument. Rule 2: where an agent can take only so much, the
+Rule 1: no IO; the random fence is an argument. Rule 2: where an agent can take only so much, the
 messages of the turn come first; of what waited, as much as there is room for: the rest waits on.
 """
 
