@@ -35,7 +35,7 @@ PURE = [
     *("plugin.rules.errors", "plugin.environment", "plugin.receive.label"),
     *("plugin.hermes.names", "plugin.hermes.schemas"),
     *("plugin.install.yamltext", "plugin.install.config", "plugin.install.shipped"),
-    "plugin.install.errors",
+    *("plugin.install", "plugin.install.errors"),
 ]
 NOT_PURE = {
     *("zmq", "httpx", "psutil", "sqlite3", "socket", "subprocess", "threading", "asyncio"),
