@@ -270,7 +270,10 @@ def _boxed(db: sqlite3.Connection, row: Row) -> Row:
     told |= {"accepted": row["accepted"], "size": row["size"], "claimed": bool(row["claimed"])}
     if row["done"] is not None:
         told |= {"ended": row["done"], "silent": bool(silent)}
-    return {**told, "text": _first_line(json.loads(blob)["body"].get("text", ""))}
+    message = json.loads(blob)
+    whose = {"channel": message["body"].get("channel"), "session": message.get("session")}
+    told |= {name: value for name, value in whose.items() if value}
+    return {**told, "text": _first_line(message["body"].get("text", ""))}
 
 
 def _first_line(text: str) -> str:

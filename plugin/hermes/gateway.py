@@ -15,6 +15,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from wakebus.adapters import channel as channels
+from wakebus.adapters.errors import BadChannel
 from wakebus.broker import Delivery, Later, Refusal
 from wakebus.broker.errors import NotNow
 from wakebus.plugin.cancel import Cancel
@@ -65,7 +67,7 @@ class GatewayHost:
     ) -> None:
         self._runner, self._endpoint, self._answers = runner, endpoint, answers
         self._watch = watch
-        self._heard = Heard()
+        self._heard, self._environ = Heard(), environ
         self._sent, self._placed = Bounded(MAX_SENT), Bounded(MAX_PLACED)
         self._placing = Placing(runner, self._heard, granted, self._sent_from, environ)
         self._prints = Prints(runner, answers, self._heard, stop, environ)
@@ -140,6 +142,30 @@ class GatewayHost:
             return ""
         thread = session_env("THREAD_ID")
         return f"{platform}:{chat}?thread={thread}" if thread else f"{platform}:{chat}"
+
+    def mine(self, session_id: str) -> Callable[[str, str], bool]:
+        """
+        Return whether a message, by channel and session, is for the session that runs here and now.
+
+        What names neither is for nobody in particular, and so for all.
+        """
+        names = self.names(session_id)
+
+        def mine(channel: str, session: str) -> bool:
+            if session:
+                return session in names
+            return not channel or self._whole(channel) in names
+
+        return mine
+
+    def _whole(self, channel: str) -> str:
+        """Return a channel with its chat, also where it says only the platform: home."""
+        try:
+            found = origin.home(self._runner, channels.parse(channel), self._environ)
+        except BadChannel:
+            return channel
+        thread = f"?thread={found.thread}" if found.thread else ""
+        return f"{found.platform.lower()}:{found.chat_id}{thread}"
 
     def note_sent(self, id: str) -> None:
         """A tool sent message `id` in the session that runs here: its answer belongs there."""

@@ -3,13 +3,14 @@ What bus_read shows: an endpoint's inbox, and one message whole.
 
 Rule 1: nothing is taken and nothing acknowledged. Rule 2: what peers wrote stands in a random
 fence, labelled as theirs (receive/label.py). Rule 3: bounded in rows, bytes and time. Rule 4: only
-what was sent to or by this endpoint.
+what was sent to or by this endpoint, and nothing that is for another conversation of it: a gateway
+has many persons.
 """
 
 import heapq
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from wakebus.broker.errors import UnknownId, UnknownTarget
@@ -21,16 +22,27 @@ if TYPE_CHECKING:
 
 WALK_S: Final = 3.0  # through a long inbox
 EMPTY: Final = "the inbox is empty: nothing waits, and nothing came silently"
+Mine = Callable[[str, str], bool]
+"""Whether a message with this channel and session ("" for none) may be shown here."""
+
 NOBODY: Final = "this process has no endpoint on the bus, so it has no inbox"
 
 
-def inbox(client: "Client", name: str, limit: int) -> dict[str, Any]:
+def all_mine(channel: str, session: str) -> bool:
+    """Say that any message may be shown: where an endpoint is one conversation."""
+    return True
+
+
+def inbox(client: "Client", name: str, limit: int, mine: Mine = all_mine) -> dict[str, Any]:
     """Return the newest `limit` messages of endpoint `name`: `messages`, and their `text`."""
     try:
         rows = client.inbox(name)
     except UnknownTarget:
         return {"endpoint": name, "messages": [], "note": NOBODY}
-    newest = heapq.nlargest(limit, _within(rows, WALK_S), key=lambda row: row["accepted"])
+    shown = (
+        row for row in _within(rows, WALK_S) if mine(row.get("channel", ""), row.get("session", ""))
+    )
+    newest = heapq.nlargest(limit, shown, key=lambda row: row["accepted"])
     told: dict[str, Any] = {"endpoint": name, "messages": [_facts(row) for row in newest]}
     if not newest:
         return told | {"note": EMPTY}
@@ -58,9 +70,13 @@ def _item(row: dict[str, Any], name: str) -> Item:
     return Item(message, row["text"], claimed=row["claimed"])
 
 
-def whole(client: "Client", name: str, id: str) -> dict[str, Any]:
+def whole(client: "Client", name: str, id: str, mine: Mine = all_mine) -> dict[str, Any]:
     """Return message `id`, whole. Raises UnknownId, also for one between others."""
     message = client.read(id)
+    if not mine(message.channel, message.session or ""):
+        raise UnknownId(
+            f"{id} belongs to another conversation", step="bus_read shows this one's ids."
+        )
     if name not in (message.to, message.sender):
         raise UnknownId(
             f"{id} was neither sent to {name} nor by it", step="bus_read shows this inbox's ids."

@@ -210,10 +210,13 @@ def read(runtime: "Runtime", args: Args, facts: Mapping[str, Any]) -> Answer:
     from wakebus.plugin.hermes import reading
 
     id = _optional(args, "id")
+    session_id = str(facts.get("session_id") or "")
+    whose = getattr(runtime.host, "mine", None)
+    mine = whose(session_id) if callable(whose) else reading.all_mine
     with calling.line(runtime) as (client, name, _):
         if id:
-            return reading.whole(client, name, id)
-        return reading.inbox(client, name, _limit(args))
+            return reading.whole(client, name, id, mine)
+        return reading.inbox(client, name, _limit(args), mine)
 
 
 def _limit(args: Args) -> int:

@@ -3,12 +3,13 @@
 import logging
 import threading
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import pytest
 
 from fakes.broker import until
 from fakes.gateway import Gateway
-from fakes.hermes import SESSION, Town, dm, group
+from fakes.hermes import SESSION, Platform, Town, dm, group
 from wakebus.plugin.hermes.gateway import Bounded
 from wakebus.plugin.hermes.grant import LINE
 
@@ -195,6 +196,21 @@ def test_names_of_a_session(town: Town, make_gateway: MakeGateway) -> None:
     assert gateway.host.names("unknown") == () and gateway.host.channel() == ""
     token = SESSION.set({"KEY": "k", "PLATFORM": "mattermost", "CHAT_ID": "town", "THREAD_ID": "t"})
     assert gateway.host.names("") == ("k", "mattermost:town?thread=t")
+    SESSION.reset(token)
+
+
+def test_the_inbox_of_a_session(town: Town, make_gateway: MakeGateway) -> None:
+    """HERMES-5.10: its own by session, else by channel, and what names nobody; no other chat's."""
+    gateway = make_gateway()
+    town.ask("hello", dm())
+    mine = gateway.host.mine(f"id of {DM1_KEY}")
+    assert mine(DM1, "") and mine("", DM1_KEY) and mine("", "") and mine("other:x", DM1_KEY)
+    assert not mine("mattermost:dm2", "") and not mine(DM1, "agent:main:other")
+    assert not mine("mattermost", "") and not mine("no channel\n", "")
+    own = SimpleNamespace(chat_id="home", thread_id=None)
+    town.runner.config.platforms[Platform.MATTERMOST].home_channel = own
+    token = SESSION.set({"KEY": "k", "PLATFORM": "mattermost", "CHAT_ID": "home"})
+    assert gateway.host.mine("")("mattermost", "")
     SESSION.reset(token)
 
 
