@@ -3,6 +3,7 @@
 import inspect
 import json
 import os
+import secrets
 import signal
 import threading
 import time
@@ -108,7 +109,7 @@ def test_a_token_of_a_turn_that_is_over_only_proves_nothing(
     station: MakeStation, box: Box, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """HERMES-5.3: a one-shot that outlives the turn that started it is still heard."""
-    monkeypatch.setenv("WAKEBUS_TOKEN", "t" * 32)
+    monkeypatch.setenv("WAKEBUS_TOKEN", secrets.token_urlsafe(24))
     monkeypatch.setenv("WAKEBUS_ENDPOINT", name)
     args = {"target": box.name, "type": "ack", "text": "hi", "wait_s": 15}
     told = caller(station())("bus_send", **args)
