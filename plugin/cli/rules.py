@@ -11,7 +11,7 @@ import os
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from wakebus.broker import message as messages
 from wakebus.broker.errors import WakebusError
@@ -22,7 +22,7 @@ from wakebus.plugin.receive import events
 from wakebus.plugin.rules import load, match
 from wakebus.plugin.rules.errors import RulesError
 from wakebus.plugin.rules.match import Plan
-from wakebus.plugin.rules.model import WAKES, Rules
+from wakebus.plugin.rules.model import WAKES, Host, Rules
 from wakebus.plugin.rules.render import Target, render
 from wakebus.plugin.rules.script import is_script
 
@@ -50,7 +50,12 @@ def add_parser(commands: "argparse._SubParsersAction[Any]") -> None:
     test.add_argument("--channel", metavar="C", help="platform[:chat_id]")
     test.add_argument("--session", metavar="S", help="the session it is for")
     test.add_argument("--wake", choices=WAKES, help="what the sender asks for")
-    test.add_argument("--host", choices=("agent", "terminal"), default="agent")
+    test.add_argument(
+        "--host",
+        choices=get_args(Host),
+        default="agent",
+        help="where it arrives: listen --agent (default), listen, a Hermes gateway, hermes itself",
+    )
     test.add_argument("--rules", dest="file", type=Path, metavar="FILE", help=file_help)
     test.add_argument("--json", action="store_true", help="as one JSON object")
 

@@ -9,10 +9,11 @@ neither. Rule 4: authorization is asked now, and again when the turn begins (tur
 """
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
 from wakebus.adapters import channel as channels
+from wakebus.adapters import registry
 from wakebus.adapters.channel import Channel
 from wakebus.adapters.errors import BadChannel
 from wakebus.broker import Delivery, Later, Refusal
@@ -51,8 +52,11 @@ class Placing:
         try:
             if plan.context and plan.wake != "silent":
                 return self._context(delivery.message, plan)
-            if plan.prints == "channel" and (why := self._no_chat(delivery.message.channel)):
-                return Later(AGAIN_S, why)
+            if plan.prints == "channel" and delivery.message.channel:
+                if why := self._no_chat(delivery.message.channel):
+                    return Later(AGAIN_S, why)
+                if plan.command is None:  # else something is done all the same
+                    self._check(channels.parse(delivery.message.channel), registry.known())
         except (Unplaceable, BadChannel) as exc:
             return Refusal(str(exc))
         return plan, None
@@ -134,16 +138,20 @@ class Placing:
         if not message.channel:
             return self._only_home() if plan.reply == "home" else None
         channel = channels.parse(message.channel)
+        self._check(channel)
+        if plan.reply == "home":
+            channel = Channel(channel.platform, None, None, channel.platform)
+        return origin.home(self._runner, channel, self._environ)
+
+    def _check(self, channel: Channel, others: Collection[str] = ()) -> None:
+        """Raise Unplaceable where neither this gateway has the platform nor `others`."""
         known = origin.platforms(self._runner)
-        if channel.platform.lower() not in known:
+        if channel.platform.lower() not in (*known, *others):
             names = ", ".join(sorted(known)) or "none"
             raise Unplaceable(
                 f"channel {channel.token!r}: this gateway has no platform {channel.platform!r};"
                 f" it has: {names}"
             )
-        if plan.reply == "home":
-            channel = Channel(channel.platform, None, None, channel.platform)
-        return origin.home(self._runner, channel, self._environ)
 
     def _only_home(self) -> Channel:
         found = origin.homes(self._runner, self._environ)
@@ -194,7 +202,8 @@ class Placing:
         except BadChannel:
             return ""
         if channel.platform.lower() not in origin.platforms(self._runner):
-            return ""  # another way, or the terminal
+            ours = channel.platform in registry.known()  # another way
+            return "" if ours else idle.away(self._runner)
         if why := idle.away(self._runner):
             return why
         there = self._adapter(channel) or any(

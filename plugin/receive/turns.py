@@ -287,3 +287,6 @@ def tell(
             job.outcome["together_with"] = last.delivery.message.id
     answered = told.get("answer", {}).get("result") == "queued"
     last.outcome |= {**told, "answered": answered}
+    shown = any(told.get(way, {}).get("result") == "answered" for way in ("channel", "terminal"))
+    if shown and not last.delivery.asks:
+        del last.outcome["answered"]  # it is about who waits for it; here nobody does

@@ -145,7 +145,10 @@ def plan(
 
 
 def _prints(rule: Rule | None, host: Host) -> Literal["no", "terminal", "channel"]:
-    if rule is None or rule.print == "always":
+    if rule is None:
+        # A gateway's terminal is a log that nobody reads.
+        return "channel" if host == "gateway" else "terminal"
+    if rule.print == "always":
         return "terminal"
     if rule.context:
         return "terminal" if host == "terminal" else "no"

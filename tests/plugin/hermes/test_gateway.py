@@ -119,12 +119,14 @@ def test_print_is_in_the_chat(town: Town, make_gateway: MakeGateway) -> None:
     assert chat == "grp7" and "done" in text and metadata == {"thread_id": "t1"}
 
 
-def test_without_a_rule_nothing_reaches_a_chat(town: Town, make_gateway: MakeGateway) -> None:
-    """Peer failure 12: it is printed on the gateway's own terminal."""
+def test_without_a_rule_it_is_shown(town: Town, make_gateway: MakeGateway) -> None:
+    """RULES-1.4, peer failure 12: in the chat, where it names one, else on the terminal."""
     gateway = make_gateway()
     outcome = gateway.do("x", type="unheard", channel=DM1)
-    assert outcome["rule"] == "none" and town.adapter.posts == []
-    assert "x" in gateway.printed.getvalue()
+    assert outcome["rule"] == "none" and outcome["actions"][0]["result"] == "sent"
+    assert [text for _, text, _ in town.adapter.posts] == ["tester: x"]
+    gateway.do("y", type="unheard")
+    assert "tester: y" in gateway.printed.getvalue() and len(town.adapter.posts) == 1
 
 
 def test_without_the_grant(

@@ -112,9 +112,14 @@ def test_an_adapter_that_reconnects(town: Town, place: Place) -> None:
 
 
 def test_prints_of_others(town: Town, place: Place) -> None:
-    """HERMES-3.8: a platform that is not here, and a channel that is none, wait for nothing."""
-    for channel in ("slack:C1", "!:x", ""):
+    """HERMES-3.8: by the courier, or refused; a rule's command runs all the same."""
+    for channel in ("feishu:oc_1", "console:x", ""):
         assert placed(place(channel, context=False, print=True)).prints == "channel"
+    for channel, why in (("slack:C1", "no platform 'slack'; it has: "), ("!:x", "no platform")):
+        assert why in refused(place(channel, context=False, print=True))
+        assert placed(place(channel, context=False, print=True, command="true")).command
+    town.runner._running = False
+    assert "starting" in later(place("slack:C1", context=False, print=True))
 
 
 def test_half_built(town: Town, place: Place) -> None:

@@ -178,10 +178,16 @@ def test_wake_in_a_gateway(make: MakeMessage, channel: str, reply: Reply | None,
 
 
 def test_no_rule(make: MakeMessage) -> None:
-    """RULES-1.4: printed on the terminal; an agent starts a turn as well, whatever the type."""
-    for host, context in (("terminal", False), ("agent", True)):
-        found = plan(Rules(), make(type="progress", channel="c:1"), host)  # type: ignore[arg-type]
-        assert (found.rule_label, found.prints, found.context) == ("none", "terminal", context)
+    """RULES-1.4: printed; an agent starts a turn as well, whatever the type."""
+    hosts: list[tuple[Host, str, bool]] = [
+        ("terminal", "terminal", False),
+        ("agent", "terminal", True),
+        ("cli", "terminal", False),
+        ("gateway", "channel", False),
+    ]
+    for host, prints, context in hosts:
+        found = plan(Rules(), make(type="progress", channel="c:1"), host)
+        assert (found.rule_label, found.prints, found.context) == ("none", prints, context)
     assert plan(Rules(), make(type="progress"), "agent").wake == "immediate"
     assert plan(Rules(), make(wake="silent"), "agent").wake == "silent"
 
