@@ -1,17 +1,17 @@
 """
 `wakebus install hermes`: put wakebus into a Hermes, look whether it is there, take it out.
 
-Rule 1: nothing here touches the bus or runs Hermes. Rule 2: exit 0 done, or everything is there;
+Rule 1: nothing here touches the bus or runs Hermes. Rule 2: exit 0 done, or nothing wrong found;
 1 refused, or `--check` found something wrong; 2 usage. Rule 3: a second run changes nothing.
 """
 
 import argparse
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from wakebus.broker.paths import hermes_home
 from wakebus.plugin.cli.output import FAILED, OK, tell, tell_json
-from wakebus.plugin.install import hermes
+from wakebus.plugin.install import commands, hermes, python
 from wakebus.plugin.install.errors import CannotInstall
 from wakebus.plugin.install.hermes import Change, Found
 
@@ -25,9 +25,7 @@ It changes, in Hermes's home, and nothing else:
   skills/notification-protocol/   the protocol, for the agent
 The state before the last change: config.yaml.wakebus.bak
 
-exit status: 0 done, or all is there; 1 refused, or --check found something wrong; 2 usage"""
-
-RESTART: Final = "hermes gateway restart"
+exit status: 0 done, or nothing wrong found; 1 refused, or --check found something wrong; 2 usage"""
 
 
 def add_parser(commands: "argparse._SubParsersAction[Any]") -> None:
@@ -67,27 +65,71 @@ def run_list(args: argparse.Namespace) -> int:
 
 def run_hermes(args: argparse.Namespace) -> int:
     """Do what `args` say; return the exit status."""
-    home = (args.home or hermes_home()).expanduser().absolute()
+    try:
+        return _run(args, (args.home or hermes_home()).expanduser().absolute())
+    except CannotInstall as exc:
+        if not args.json:
+            raise
+        tell_json({"error": exc.to_wire()})
+        return FAILED
+
+
+def _run(args: argparse.Namespace, home: Path) -> int:
     found = hermes.look(home)
     if args.check:
         return _check(args, found)
-    python = "" if args.remove else hermes.checked_python(home, args.python)
+    runs = "" if args.remove else hermes.checked_python(home, args.python)
     changes = _changes(args, found)
     if not args.dry_run:
         hermes.apply(found, changes)
     now = found if args.dry_run else hermes.look(home)
-    report = {"home": str(home), "python": python, "done": not args.dry_run}
-    shown = [{"what": c.what, "path": str(c.path)} for c in changes]
+    report = Report(home, runs, [] if runs or args.remove else [_unchecked()], changes, now)
     if args.json:
-        next_ = RESTART if changes and not args.dry_run else ""
-        turns = now.state.grant is True
-        kept = [str(path) for path in hermes.kept(now)]
-        tell_json({**report, "changes": shown, "turns": turns, "kept": kept, "next": next_})
+        tell_json(_facts(args, report))
         return OK
-    _tell_changes(args, changes, now)
-    if not python and not args.remove:
-        tell("Not checked: does the Python of your Hermes have wakebus? Name it with --python PATH")
+    _tell_changes(args, report)
+    for line in report.unchecked:
+        tell(line)
     return OK
+
+
+class Report(NamedTuple):
+    """What was done. `unchecked`: what nobody could tell; `now`: what is there after it."""
+
+    home: Path
+    python: str
+    unchecked: list[str]
+    changes: list[Change]
+    now: Found
+
+    @property
+    def kept(self) -> list[Path]:
+        """Return the files that stay as the user changed them."""
+        touched = {change.path for change in self.changes}
+        return [path for path in hermes.kept(self.now) if path not in touched]
+
+
+def _unchecked() -> str:
+    return f"{python.unknown()}: not checked which Python runs it (--python PATH)"
+
+
+def _again(args: argparse.Namespace, home: Path, *options: str) -> str:
+    """Return the command to run next, for the same Hermes as this one."""
+    named = ["--python", str(args.python)] if args.python else []
+    return commands.install(home, *named, *options)
+
+
+def _facts(args: argparse.Namespace, report: Report) -> dict[str, Any]:
+    return {
+        "home": str(report.home),
+        "python": report.python,
+        "unchecked": report.unchecked,
+        "done": not args.dry_run,
+        "changes": [{"what": one.what, "path": str(one.path)} for one in report.changes],
+        "turns": report.now.state.grant is True,
+        "kept": [str(path) for path in report.kept],
+        "next": commands.restart(report.home) if report.changes and not args.dry_run else "",
+    }
 
 
 def _changes(args: argparse.Namespace, found: Found) -> list[Change]:
@@ -96,18 +138,18 @@ def _changes(args: argparse.Namespace, found: Found) -> list[Change]:
     return hermes.to_install(found, turns=args.allow_gateway_turns, force=args.force)
 
 
-def _tell_changes(args: argparse.Namespace, changes: list[Change], now: Found) -> None:
+def _tell_changes(args: argparse.Namespace, report: Report) -> None:
     verb = ("would change", "would remove") if args.dry_run else ("changed", "removed")
-    for change in changes:
+    for change in report.changes:
         tell(f"{verb[change.text is None]} {change.says}")
-    if not changes:
+    if not report.changes:
         tell("nothing to do")
-    for path in hermes.kept(now):
+    for path in report.kept:
         tell(f"kept {path}: you changed it; with --force it is replaced or removed")
     if not args.remove:
-        _tell_turns(args, now)
-    if changes and not args.dry_run:
-        tell(f"Next: restart the gateway: {RESTART} (and each open `hermes`)")
+        _tell_turns(args, report.now)
+    if report.changes and not args.dry_run:
+        tell(f"Next: restart the gateway: {commands.restart(report.home)} (and each open `hermes`)")
 
 
 def _tell_turns(args: argparse.Namespace, now: Found) -> None:
@@ -116,27 +158,34 @@ def _tell_turns(args: argparse.Namespace, now: Found) -> None:
         allowed = now.state.grant is True
     if not allowed:
         tell(
-            "Not on: turns in the gateway's chats; messages are shown there and wait for the next "
-            "turn. To allow them: wakebus install hermes --allow-gateway-turns"
+            "Not on: turns in the gateway's chats; a message that would start one waits for the "
+            "chat's next turn. What rules print (`print: true`) is shown. To allow turns: "
+            + _again(args, now.home, "--allow-gateway-turns")
         )
 
 
 def _check(args: argparse.Namespace, found: Found) -> int:
-    wrong, python = hermes.missing(found), ""
+    wrong, runs, unchecked = hermes.missing(found), "", list[str]()
     try:
-        python = hermes.checked_python(found.home, args.python)
+        runs = hermes.checked_python(found.home, args.python)
     except CannotInstall as exc:
         wrong.append(f"{exc.text}; {exc.data['step']}")
+    else:
+        unchecked += [] if runs else [_unchecked()]
     kept = [str(path) for path in hermes.kept(found)]
     turns = found.state.grant is True
     if args.json:
-        facts = {"home": str(found.home), "python": python, "wrong": wrong}
+        facts = {"home": str(found.home), "python": runs, "wrong": wrong, "unchecked": unchecked}
         tell_json({**facts, "turns": turns, "kept": kept})
         return FAILED if wrong else OK
-    for line in wrong:
+    for line in wrong + unchecked:
         tell(line)
     for path in kept:
         tell(f"{path}: changed by you")
-    tell(f"gateway turns: {'allowed' if turns else 'not allowed (--allow-gateway-turns)'}")
-    tell(f"Repair it: wakebus install hermes --home {found.home}" if wrong else "all is there")
+    how = f"not allowed; to allow them: {_again(args, found.home, '--allow-gateway-turns')}"
+    tell(f"gateway turns: {'allowed' if turns else how}")
+    if wrong:
+        tell(f"Repair it: {_again(args, found.home)}")
+    else:
+        tell("nothing wrong was found" if unchecked else "all is there")
     return FAILED if wrong else OK

@@ -11,8 +11,10 @@ import logging
 import os
 import sys
 import threading
-from collections import OrderedDict
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, Final
 
 from wakebus.adapters import channel as channels
@@ -21,6 +23,7 @@ from wakebus.broker import Delivery, Later, Refusal
 from wakebus.broker.errors import NotNow
 from wakebus.plugin.cancel import Cancel
 from wakebus.plugin.hermes import origin
+from wakebus.plugin.hermes.bounded import Bounded
 from wakebus.plugin.hermes.grant import HOW_TO_GRANT
 from wakebus.plugin.hermes.origin import Heard, Origin
 from wakebus.plugin.hermes.placing import UNGRANTED, Placing
@@ -39,7 +42,14 @@ AT_ONCE: Final = 64  # sessions with a turn of ours; Hermes runs any number
 MAX_SENT: Final = 10_000  # messages whose answers find their session
 MAX_PLACED: Final = 2_000  # sessions whose person is known
 TOLD: Final = 1500  # characters of an answer that goes to nobody, kept in the outcome
+STEERED: Final = "a person wrote into the turn: the answer is for the chat"
 _NO_CHATS: Final = frozenset({"", "api_server", "webhook", "local", "cli", "cron"})
+
+# Whose message the task handles, and whose command runs. Hermes tells a command of no session: it
+# binds HERMES_SESSION_* for turns only (gateway/run.py:12128); pre_gateway_dispatch and the command
+# run in one task (run.py:10010, 11195).
+_speaking: ContextVar[Any] = ContextVar("wakebus_speaking", default=None)
+_commanding: ContextVar[Any] = ContextVar("wakebus_commanding", default=None)
 
 
 class GatewayHost:
@@ -71,7 +81,8 @@ class GatewayHost:
         self._sent, self._placed = Bounded(MAX_SENT), Bounded(MAX_PLACED)
         self._placing = Placing(runner, self._heard, granted, self._sent_from, environ)
         self._prints = Prints(runner, answers, self._heard, stop, environ)
-        self._turning = Turning(runner, watch, stop, inject)
+        self._turning = Turning(runner, watch, stop, inject, granted=granted)
+        self._spoke = Bounded(MAX_PLACED)
         self._explained = False
 
     # --- the host -------------------------------------------------------------------------
@@ -100,13 +111,18 @@ class GatewayHost:
 
     def turn(self, order: Order) -> Turn:
         """Run a turn in the person's session and wait for its end."""
-        return self._turning.run(order, self._whose(order.session))
+        whose = self._whose(order.session)
+        self._spoke.put(order.session, False)
+        return self._turning.run(order, whose)
 
     def answer(self, order: Order, turn: Turn) -> dict[str, Told]:
         """The chat has it from the core; send it to the sender where the plan says so."""
         told: dict[str, Told] = {}
         if order.jobs[-1].plan.reply in ("sender", "both"):
-            told["answer"] = self._answers.to_sender(order.delivery, turn.answer)
+            if turn.outcome.get("steered"):
+                told["answer"] = {"result": "not_sent", "reason": STEERED, "at": time.time()}
+            else:
+                told["answer"] = self._answers.to_sender(order.delivery, turn.answer)
         if turn.shown is not None:
             told["channel"] = turn.shown
         return told or {"unsent": {"text": turn.answer[:TOLD]}}
@@ -127,6 +143,8 @@ class GatewayHost:
         source = getattr(event, "source", None)
         if source is not None and not getattr(event, "internal", False):
             self._heard.note(source)
+            if (key := origin.key_of(self._runner, source)) and self._spoke.get(key) is not None:
+                self._spoke.put(key, True)
 
     def names(self, session_id: str) -> tuple[str, ...]:
         """Return what the session that runs here and now is called: its key, its channel."""
@@ -137,6 +155,9 @@ class GatewayHost:
 
     def channel(self) -> str:
         """Return the channel of the session that runs here and now, "" where it has none."""
+        if (source := _commanding.get()) is not None:
+            found = origin.token(source)
+            return "" if found.partition(":")[0] in _NO_CHATS else found
         platform, chat = session_env("PLATFORM"), session_env("CHAT_ID")
         if platform in _NO_CHATS or not chat:
             return ""
@@ -169,7 +190,9 @@ class GatewayHost:
 
     def note_sent(self, id: str) -> None:
         """A tool sent message `id` in the session that runs here: its answer belongs there."""
-        if key := session_env("KEY"):
+        source = _commanding.get()
+        key = origin.key_of(self._runner, source) if source is not None else session_env("KEY")
+        if key:
             self._sent.put(id, key)
 
     def on_output(self, text: str, session_id: str) -> str | None:
@@ -179,12 +202,16 @@ class GatewayHost:
         Where the rule says `reply: sender` or `none` the chat sees nothing; the history keeps the
         answer (agent/turn_finalizer.py:322, 455). Not where answers are shown as they are written.
         """
+        if threading.current_thread().name == "bg-review" or is_silent(text):
+            return None
+        if self._turning.left.get(session_id):
+            return SILENT  # nobody waits for it any more; the chat is still not to see it
         watched = self._watch.running(session_id=session_id)
-        if watched is None or threading.current_thread().name == "bg-review" or is_silent(text):
+        if watched is None or watched.order.jobs[-1].plan.reply not in ("sender", "none"):
             return None
         order = watched.order
-        if order.jobs[-1].plan.reply not in ("sender", "none"):
-            return None
+        if self._spoke.get(order.session) or self._steers():
+            return None  # a person asked something in the middle; the answer is theirs
         whose: Origin | None = self._placed.get(order.session)
         platform = origin.platform_name(getattr(getattr(whose, "source", None), "platform", None))
         if streams(self._runner, platform):
@@ -192,26 +219,13 @@ class GatewayHost:
         self._turning.hidden[order.marker] = text
         return SILENT
 
+    def begins(self, session_id: str) -> None:
+        """A turn begins in this session (pre_llm_call): what was left there is over."""
+        self._turning.left.put(session_id, False)
 
-class Bounded:
-    """A map that forgets what was put first. Thread-safe."""
-
-    def __init__(self, limit: int) -> None:
-        self._lock, self._limit = threading.Lock(), limit
-        self._items: OrderedDict[str, Any] = OrderedDict()
-
-    def put(self, key: str, value: Any) -> None:
-        """Keep `value`, as the newest."""
-        with self._lock:
-            self._items.pop(key, None)
-            self._items[key] = value
-            if len(self._items) > self._limit:
-                self._items.popitem(last=False)
-
-    def get(self, key: str) -> Any:
-        """Return the value, or None."""
-        with self._lock:
-            return self._items.get(key)
+    def _steers(self) -> bool:
+        """Whether Hermes puts what a person writes into the running turn (gateway/run.py:5321)."""
+        return getattr(self._runner, "_busy_input_mode", "") == "steer"
 
 
 def session_env(name: str) -> str:

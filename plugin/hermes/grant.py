@@ -11,11 +11,20 @@ from pathlib import Path
 from typing import Any, Final
 
 from wakebus.broker.paths import hermes_home
+from wakebus.plugin.install import commands
 
 KEYS: Final = ("plugins", "entries", "wakebus", "allow_gateway_injection")
 LINE: Final = f"{'.'.join(KEYS)}: true"
-HOW: Final = f"`{LINE}` in config.yaml turns gateway turns on (wakebus install hermes"
-HOW_TO_GRANT: Final = f"{HOW} --allow-gateway-turns writes it)"
+HOW: Final = f"`{LINE}` in config.yaml turns gateway turns on"
+
+
+def how_to_grant(home: Path) -> str:
+    """Return what a user can do who wants gateway turns in the Hermes of `home`."""
+    return f"{HOW} ({commands.install(home, '--allow-gateway-turns')} writes it)"
+
+
+# Hermes settles its home before it loads plugins (hermes_cli/main.py:475, 0.19.0).
+HOW_TO_GRANT: Final = how_to_grant(hermes_home())
 
 _Stamp = tuple[str, int, int, int]
 _lock = threading.Lock()

@@ -26,6 +26,7 @@ REVIEW: Final = "bg-review"  # a thread's name
 # platform= of agents that no person talks to: tools/delegate_tool.py:1382, cron/scheduler.py:3368,
 # agent/curator.py:1931.
 FORKS: Final = frozenset({"subagent", "cron", "curator"})
+STEER: Final = "[OUT-OF-BAND USER MESSAGE"
 MAX_SESSIONS: Final = 1000  # that know their source
 _TITLES: Final = {"cli": "CLI", "dingtalk": "DingTalk", "wecom": "WeCom", "whatsapp": "WhatsApp"}
 
@@ -128,6 +129,9 @@ class Hooks:
     ) -> dict[str, str] | None:
         """A turn begins: is it ours, does anything wait for it, does it know where it is?"""
         self._end_untold(session_id, turn_id)
+        begins = getattr(self._runtime.host, "begins", None)
+        if callable(begins):
+            begins(session_id)
         begun = self._runtime.watch.on_begin(
             text_of(user_message), session_id=session_id, task_id=task_id, turn_id=turn_id
         )
@@ -140,9 +144,16 @@ class Hooks:
         return {"context": text} if text else None
 
     @_never_raises
-    def post_llm_call(self, turn_id: str = "", assistant_response: Any = "", **_: Any) -> None:
+    def post_llm_call(
+        self,
+        turn_id: str = "",
+        assistant_response: Any = "",
+        conversation_history: Any = (),
+        **_: Any,
+    ) -> None:
         """The model has answered."""
-        self._runtime.watch.on_answer(str(assistant_response or ""), turn_id=turn_id)
+        text, mixed = str(assistant_response or ""), steered(conversation_history)
+        self._runtime.watch.on_answer(text, turn_id=turn_id, steered=mixed)
 
     @_never_raises
     def transform_llm_output(
@@ -220,6 +231,19 @@ def joined(history: Any) -> bool:
     """
     last = history[-2:] if isinstance(history, list) else []
     return [one.get("role") for one in last if isinstance(one, dict)] == ["user", "user"]
+
+
+def steered(history: Any) -> bool:
+    """
+    Whether a person's words were put into the turn that ends: Hermes appends them to a tool's
+    result (agent/prompt_builder.py:631).
+    """
+    for one in reversed(history if isinstance(history, list) else []):
+        if not isinstance(one, dict) or one.get("role") == "user":
+            return False
+        if one.get("role") == "tool" and STEER in text_of(one.get("content")):
+            return True
+    return False
 
 
 def text_of(message: Any) -> str:

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("wakebus")
 
 ENDED: Final = "this process of Hermes is leaving the bus"
+GONE: Final = "the broker is gone; what is sent here waits until it is back"
+BACK: Final = "the broker is back"
 STOPPED: Final = "the broker was stopped by hand; start it: hermes-busd start"
 
 
@@ -56,6 +58,7 @@ class Member:
         self.in_hand = 0
         self._asked = False  # for a broker
         self._noted = ""
+        self._there = True  # the broker, once registered
         self._stop, self._ready = threading.Event(), threading.Event()
         self._count = threading.Lock()
         self._dispatch: Dispatch | None = None
@@ -150,6 +153,14 @@ class Member:
         """Keep a broker running, follow the rules. Call it a few times a second."""
         if self._upkeep is not None and not self.lost:
             self._upkeep.look()
+            self._tell_broker()
+
+    def _tell_broker(self) -> None:
+        """Say once that the broker went away, and once that it is back."""
+        there = self.client is not None and self.client.connected(0)
+        if there != self._there:
+            self._there = there
+            self._say(f"{self.endpoint}: {BACK if there else GONE}")
 
     def _on_lost(self, why: str) -> None:
         self.lost = why

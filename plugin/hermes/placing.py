@@ -1,9 +1,10 @@
 """
 Where in a gateway a message belongs: which session, or not now, or never.
 
-Rule 1: nothing is done here. Rule 2: first the session that asked (the message answers something
-that was sent from there), then the session that it names, then the persons of its channel, then
-the home channel where the rule says so; never any other. Rule 3: what needs the chat waits until
+Rule 1: nothing is done here. Rule 2: first the session that it names, then, in the
+chat that its channel names or where it names none, the session that asked (it answers something
+that was sent from there), then the persons of its channel, then the home channel where the rule
+says so; never any other. Rule 3: what needs the chat waits until
 the gateway and the platform's adapter are there; what only waits for a session's next turn needs
 neither. Rule 4: authorization is asked now, and again when the turn begins (turning.py).
 """
@@ -75,7 +76,8 @@ class Placing:
         if found is None:
             return plan._replace(wake="silent", prints="terminal", note=NOWHERE), None
         if isinstance(found, str):
-            return plan._replace(session=found), None
+            note = plan.note or f"no conversation in {found} yet; it waits for the first one"
+            return plan._replace(session=found, note=note), None
         if turn and origin.adapter_for(self._runner, found.source) is None:
             name = origin.platform_name(getattr(found.source, "platform", None))
             return Later(AGAIN_S, f"{name} is not connected to the gateway now")
@@ -83,13 +85,16 @@ class Placing:
 
     def _whose(self, message: Message, plan: Plan, turn: bool) -> Origin | str | None:
         """Return the session, or the channel whose first session it will be, or None: nowhere."""
-        if asked := self._asked(message):
-            return asked
         if message.session:
             return self._named(message.session)
+        asked = self._asked(message)
+        if asked and not message.channel:
+            return asked
         channel = self._channel(message, plan)
         if channel is None:
             return None
+        if asked and _same_chat(asked, channel):
+            return asked
         if turn:
             return self._in_chat(channel)
         return origin.in_chat(self._runner, self._heard, channel) or _canonical(channel)
@@ -211,6 +216,13 @@ class Placing:
             for source in origin.people(self._runner, self._heard, channel)
         )
         return "" if there else f"{channel.platform} is not connected to the gateway now"
+
+
+def _same_chat(found: Origin, channel: Channel) -> bool:
+    """Whether a session is in the channel's chat, and in its thread where it names one."""
+    there = channels.parse(origin.token(found.source))
+    same = (there.platform, there.chat_id) == (channel.platform.lower(), channel.chat_id)
+    return same and channel.thread in (None, there.thread)
 
 
 def _canonical(channel: Channel) -> str:

@@ -43,8 +43,8 @@ def broker() -> Facts:
 
     holder = lock_holder(bus_dir())
     if holder is None:
-        stopped = " It was stopped by hand." if stop_mark(bus_dir()).exists() else ""
-        return {"running": False, "next": f"{START}{stopped}"}
+        by_hand = {"why": "it was stopped by hand"} if stop_mark(bus_dir()).exists() else {}
+        return {"running": False, "next": START, **by_hand}
     try:
         address = read_address(bus_dir())
     except WakebusError as exc:
@@ -119,7 +119,8 @@ def page(facts: Facts) -> str:
 
 def _broker_line(found: Facts) -> str:
     if not found["running"]:
-        return f"not running; start it: {found['next']}"
+        why = f" ({found['why']})" if "why" in found else ""
+        return f"not running{why}; start it: {found['next']}"
     return f"running, pid {found['pid']}" + (f"; {found['next']}" if "next" in found else "")
 
 

@@ -135,12 +135,13 @@ class Prints:
 
 def told_by(send: Callable[[], Any]) -> Told:
     """Return the channel result of a call that ends with a SendResult, or does not."""
+    began = time.monotonic()
     try:
         result = send()
     except onloop.LoopGone:
         return not_sent("the gateway is stopping")
     except TimeoutError:
-        reason = f"the platform did not answer within {SEND_S:g} s"
+        reason = f"the platform did not answer within {time.monotonic() - began:.0f} s"
         return {"result": "uncertain", "reason": reason, "at": time.time()}
     except Exception as exc:
         reason = f"{type(exc).__name__}: {exc}"[:300]

@@ -18,6 +18,7 @@ from typing import Any, Final, NamedTuple
 
 from wakebus.broker.errors import NotNow, NotRunning
 from wakebus.plugin.hermes import idle, onloop, origin
+from wakebus.plugin.hermes.bounded import Bounded
 from wakebus.plugin.hermes.fate import Fate, Fates
 from wakebus.plugin.hermes.origin import Origin
 from wakebus.plugin.hermes.watch import Watch, Watched
@@ -25,6 +26,7 @@ from wakebus.plugin.receive.host import Order, Told, Turn
 
 LOOK_S: Final = 0.1
 HAND_OVER_S: Final = 30.0  # for a loop that is slow; handle_message itself takes milliseconds
+MAX_LEFT: Final = 1000  # sessions whose turn went on without us
 SETTLE_S: Final = 5.0  # nothing of ours goes on for so long: it has ended, and nobody said so
 DELIVERY_S: Final = 60.0  # from the turn's end to the core's word; its retries take up to 10 s
 STOPPING: Final = "this gateway is leaving the bus"
@@ -53,11 +55,13 @@ class Turning:
         stop: threading.Event,
         inject: Callable[..., Any] | None = None,
         steps: Steps | None = None,
+        granted: Callable[[], bool] = lambda: True,
     ) -> None:
         self._runner, self._watch, self._stop = runner, watch, stop
-        self._inject, self._steps = inject, steps or Steps()
+        self._inject, self._steps, self._granted = inject, steps or Steps(), granted
         self._fates = Fates()
         self.hidden: dict[str, str] = {}
+        self.left = Bounded(MAX_LEFT)
 
     def until_idle(self, found: Origin) -> bool:
         """
@@ -97,10 +101,10 @@ class Turning:
         with ExitStack() as stack:
             stack.callback(self.hidden.pop, order.marker, None)
             watched = stack.enter_context(self._watch.over(order))
-            fate = stack.enter_context(self._fates.over(order.marker))
+            fate = stack.enter_context(self._fates.over(order.text, origin.token(found.source)))
             outcome: dict[str, Any] = {"session": found.key, "started": time.time()}
             try:
-                waited = self._begin(order, found)
+                waited = self._begin(order, found, fate)
             except Unrunnable as exc:
                 outcome |= {"error": str(exc), "ended": time.time()}
                 return Turn("", outcome, began=False)
@@ -109,6 +113,9 @@ class Turning:
             error = self._until_ended(found, watched, fate, deadline)
             outcome["ended"] = time.time()
             if error:
+                if watched.began.is_set() and not watched.ended.is_set():
+                    hidden = order.jobs[-1].plan.reply in ("sender", "none")
+                    self.left.put(watched.session_id, hidden)
                 return Turn("", outcome | {"error": error}, began=watched.began.is_set())
             return self._judged(order, found, watched, fate, outcome)
 
@@ -119,21 +126,26 @@ class Turning:
         told: dict[str, Any] = {"waited_s": round(max(0.0, seconds), 1)}
         return told | ({"queued_behind": True} if waited or any(behind) else {})
 
-    def _begin(self, order: Order, found: Origin) -> bool:
+    def _begin(self, order: Order, found: Origin, fate: Fate) -> bool:
         """Hand the turn over to Hermes, once it is nobody else's turn; whether it waited."""
         waited = False
-        while self._hand_over(order, found):
+        while self._hand_over(order, found, fate):
             waited = True
             self._pause()
             self.until_idle(found)
         return waited
 
-    def _hand_over(self, order: Order, found: Origin) -> str:
+    def _hand_over(self, order: Order, found: Origin, fate: Fate) -> str:
         """Return "" when the turn is Hermes's, else what goes on there instead."""
+        if not self._granted():  # then it is placed again, as a note
+            raise NotNow("the grant for gateway turns was taken away")
         inject = self._inject if origin.by_key(self._runner, found.key) else None
-        take = self._look if inject else self._take
+
+        async def take() -> str:
+            return await (self._look(found) if inject else self._take(order, found, fate))
+
         try:
-            why = onloop.call(self._runner, lambda: take(order, found), HAND_OVER_S)
+            why = onloop.call(self._runner, take, HAND_OVER_S)
             # It waits for the loop itself, so not on the loop.
             if inject and not why and inject(order.text, session_key=found.key) is False:
                 raise Unrunnable("Hermes refused the turn (inject_message); its log says why")
@@ -147,7 +159,7 @@ class Turning:
         except Exception as exc:
             raise Unrunnable(f"Hermes: {type(exc).__name__}: {exc}"[:300]) from exc
 
-    async def _look(self, order: Order, found: Origin) -> str:
+    async def _look(self, found: Origin) -> str:
         """Return what goes on there, "" for nothing; a person may have lost the right."""
         adapter = self._adapter(found)
         if why := self._busy(found):
@@ -158,12 +170,12 @@ class Turning:
         self._fates.listen(adapter)
         return ""
 
-    async def _take(self, order: Order, found: Origin) -> str:
+    async def _take(self, order: Order, found: Origin, fate: Fate) -> str:
         """Let Hermes take it, if nothing goes on there: nothing comes in between."""
-        if why := await self._look(order, found):
+        if why := await self._look(found):
             return why
         adapter = self._adapter(found)
-        event = _event(order.text, found.source)
+        event = fate.event = _event(order.text, found.source)
         await adapter.handle_message(event)
         return _taken_back(adapter, event)
 
@@ -212,6 +224,8 @@ class Turning:
         if not answer:
             return Turn("", outcome | {"error": "no answer"}, well=well)
         outcome["characters"] = len(answer)
+        if watched.steered:
+            outcome["steered"] = True
         if not well:
             outcome["error"] = "the turn was not completed (agent.log says why)"
         if hidden is not None:

@@ -23,7 +23,8 @@ class Watched:
     """
     An order on its way through Hermes. `began`, `ended` are set in this sequence.
 
-    `answer`: what the model said at the end, "" for nothing; `completed`, `interrupted`: as Hermes
+    `answer`: what the model said at the end, "" for nothing; `steered`: a person's words were put
+    into the turn; `completed`, `interrupted`: as Hermes
     told at the turn's end; `session_id`: Hermes's own.
     """
 
@@ -31,7 +32,7 @@ class Watched:
         self.order = order
         self.session_id = self.task_id = self.turn_id = ""
         self.answer = ""
-        self.completed = self.interrupted = False
+        self.completed = self.interrupted = self.steered = False
         self.began, self.ended = threading.Event(), threading.Event()
 
 
@@ -64,10 +65,10 @@ class Watch:
             watched.began.set()
         return found
 
-    def on_answer(self, text: str, *, turn_id: str) -> None:
+    def on_answer(self, text: str, *, turn_id: str, steered: bool = False) -> None:
         """The model has answered in turn `turn_id`."""
         for watched in self._in_turn(turn_id):
-            watched.answer = text
+            watched.answer, watched.steered = text, steered
 
     def on_end(self, *, turn_id: str, completed: bool, interrupted: bool) -> None:
         """Turn `turn_id` is over."""

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 import yaml
+from yaml.reader import ReaderError
 
 from wakebus.plugin.install import yamltext
 from wakebus.plugin.install.errors import CannotInstall
@@ -37,13 +38,23 @@ def read(text: str, name: str) -> State:
 
 def change(text: str, wanted: State, name: str) -> str:
     """Return `text` so that it says `wanted`. Raises CannotInstall, and then names the way out."""
-    has = read(text, name)
-    for edit in _edits(has, wanted):
-        text = edit(text, name)
-    return text
+    edits = _edits(read(text, name), wanted)
+    final = _load(text, name)
+    for edit in edits:
+        edit.meant(final)
+    edited = text
+    for edit in edits:
+        if (after := _edited(edited, edit, name)) is None:
+            raise _by_hand(text, final, name)
+        edited = after
+    return edited
 
 
-_Edit = Callable[[str, str], str]
+class _Edit(NamedTuple):
+    """`meant` does to the meaning, in place, what `edit` does to the text."""
+
+    meant: Callable[[dict[str, Any]], None]
+    edit: Callable[[str], str]
 
 
 def _edits(has: State, wanted: State) -> list[_Edit]:
@@ -53,28 +64,21 @@ def _edits(has: State, wanted: State) -> list[_Edit]:
     if has.enabled != wanted.enabled:
         found.append(_add_item(ENABLED) if wanted.enabled else _drop_item(ENABLED))
     if has.grant != wanted.grant:
-        found.append(_drop_grant if wanted.grant is None else _grant(wanted.grant))
+        found.append(_drop_grant() if wanted.grant is None else _grant(wanted.grant))
     return found
 
 
 def _add_item(path: yamltext.Path) -> _Edit:
-    def meant(data: dict[str, Any]) -> None:
-        _list(data, path).insert(0, PLUGIN)
-
-    return lambda text, name: _edited(
-        text, name, meant, lambda t: yamltext.add_item(t, path, PLUGIN)
+    return _Edit(
+        lambda data: _list(data, path).insert(0, PLUGIN),
+        lambda text: yamltext.add_item(text, path, PLUGIN),
     )
 
 
 def _drop_item(path: yamltext.Path) -> _Edit:
-    def meant(data: dict[str, Any]) -> None:
-        found = _list(data, path)
-        found.remove(PLUGIN)
-        if not found:
-            _drop(data, path)
-
-    return lambda text, name: _edited(
-        text, name, meant, lambda t: yamltext.drop_item(t, path, PLUGIN)
+    return _Edit(
+        lambda data: _list(data, path).remove(PLUGIN),
+        lambda text: yamltext.drop_item(text, path, PLUGIN),
     )
 
 
@@ -82,37 +86,65 @@ def _grant(value: bool) -> _Edit:
     def meant(data: dict[str, Any]) -> None:
         _mapping(data, GRANT[:-1])[GRANT[-1]] = value
 
-    word = str(value).lower()
-    return lambda text, name: _edited(text, name, meant, lambda t: yamltext.put(t, GRANT, word))
+    return _Edit(meant, lambda text: yamltext.put(text, GRANT, str(value).lower()))
 
 
-def _drop_grant(text: str, name: str) -> str:
+def _drop_grant() -> _Edit:
     def meant(data: dict[str, Any]) -> None:
-        _drop(data, GRANT)
+        _mapping(data, GRANT[:-1]).pop(GRANT[-1], None)
 
-    return _edited(text, name, meant, lambda t: yamltext.drop_key(t, GRANT))
+    return _Edit(meant, lambda text: yamltext.drop_key(text, GRANT))
 
 
-def _edited(
-    text: str, name: str, meant: Callable[[dict[str, Any]], None], edit: Callable[[str], str]
-) -> str:
-    """Return the edited text if it means what `meant` makes of the old meaning."""
+def _edited(text: str, edit: _Edit, name: str) -> str | None:
+    """Return the edited text if it means what it should, else None."""
     wanted = _load(text, name)
-    meant(wanted)
+    edit.meant(wanted)
     try:
-        edited = edit(text)
-        if _load(edited, name) == wanted:
-            return edited
+        edited = edit.edit(text)
+        same = _pruned(_load(edited, name)) == _pruned(wanted)
     except (yamltext.CannotEdit, CannotInstall):
-        pass
-    raise CannotInstall(
+        return None
+    return edited if same else None
+
+
+def _pruned(data: dict[str, Any]) -> dict[str, Any]:
+    """Return `data` without those of our containers that hold nothing: they mean nothing."""
+    for path in (ENABLED, DISABLED, GRANT[:3], GRANT[:2], GRANT[:1]):
+        above: Any = data
+        for name in path[:-1]:
+            above = above.get(name) if isinstance(above, dict) else None
+        if isinstance(above, dict) and path[-1] in above and not above[path[-1]]:
+            del above[path[-1]]
+    return data
+
+
+def _by_hand(text: str, final: dict[str, Any], name: str) -> CannotInstall:
+    for path in (ENABLED, DISABLED, GRANT):
+        if found := yamltext.twice(text, path):
+            key, first, second = found
+            return CannotInstall(
+                f"{name}:{second}: {key} stands twice, lines {first} and {second}",
+                "Make them one: Hermes reads only the last. Nothing was changed.",
+            )
+    return CannotInstall(
         f"{name} is laid out so that wakebus cannot edit it without touching other things",
-        f"Write it yourself: {_by_hand(wanted)}",
+        f"Write it yourself, beside what else stands there: {_wanted(final)}",
     )
 
 
-def _by_hand(wanted: dict[str, Any]) -> str:
-    return yaml.safe_dump({"plugins": wanted.get("plugins", {})}, default_flow_style=True).strip()
+def _wanted(final: dict[str, Any]) -> str:
+    """Return what shall stand in the config, of ours only: other plugins have secrets there."""
+    plugins = _pruned({"plugins": _plain(final.get("plugins"))}).get("plugins", {})
+    shown = {key: plugins[key] for key in ("enabled", "disabled") if key in plugins}
+    grant = plugins.get("entries", {}).get(PLUGIN, {}).get(GRANT[-1])
+    if grant is not None:
+        shown["entries"] = {PLUGIN: {GRANT[-1]: grant}}
+    return _flow({"plugins": shown})
+
+
+def _flow(value: Any) -> str:
+    return yaml.safe_dump(value, default_flow_style=True, width=1 << 20, sort_keys=False).strip()
 
 
 def _load(text: str, name: str) -> dict[str, Any]:
@@ -121,7 +153,7 @@ def _load(text: str, name: str) -> dict[str, Any]:
         data = yaml.safe_load(text)
     except (yaml.YAMLError, ValueError, RecursionError) as exc:
         raise CannotInstall(
-            f"{name}{_line(exc)}: no YAML: {_problem(exc)}",
+            f"{name}{_line(exc, text)}: no YAML: {_problem(exc, text)}",
             "Repair this line; nothing was changed.",
         ) from None
     data = {} if data is None else data
@@ -137,13 +169,23 @@ def _plain(value: Any) -> Any:
     return [_plain(one) for one in value] if isinstance(value, list) else value
 
 
-def _line(error: Exception) -> str:
+def _line(error: Exception, text: str) -> str:
+    if isinstance(error, ReaderError):
+        return f":{text[: error.position].count(chr(10)) + 1}"
     mark = getattr(error, "problem_mark", None)
     return f":{mark.line + 1}" if mark is not None else ""
 
 
-def _problem(error: Exception) -> str:
-    return str(getattr(error, "problem", None) or error).splitlines()[0][:200]
+def _problem(error: Exception, text: str) -> str:
+    said = str(getattr(error, "problem", None) or error).splitlines()[0][:200]
+    if isinstance(error, ReaderError):
+        return said
+    if line := yamltext.opened(text):
+        return f"{said}; a bracket is open since line {line}"
+    begun, ended = (getattr(error, mark, None) for mark in ("context_mark", "problem_mark"))
+    if begun is None or ended is None or begun.line == ended.line:
+        return said
+    return f"{said}; {error.context} that begins in line {begun.line + 1}"  # type: ignore[attr-defined]
 
 
 def _state(data: dict[str, Any], name: str) -> State:
@@ -165,10 +207,12 @@ def _kind(value: Any, kind: type[Any], key: str, name: str) -> Any:
 
 
 def _wrong(name: str, key: str, wanted: str, value: Any) -> CannotInstall:
-    got = type(value).__name__
-    return CannotInstall(
-        f"{name}: {key}: {wanted} is needed, this is {got}", "Repair it; nothing was changed."
-    )
+    got, step = type(value).__name__, "Repair it; nothing was changed."
+    if wanted == "a list" and isinstance(value, str):
+        words = [word.strip() for word in value.split(",") if word.strip()]
+        ours = [PLUGIN] if key == ".".join(ENABLED) and PLUGIN not in words else []
+        step = f"Write in its place: {key.rpartition('.')[2]}: {_flow(ours + words)}"
+    return CannotInstall(f"{name}: {key}: {wanted} is needed, this is {got}", step)
 
 
 def _mapping(data: dict[str, Any], path: yamltext.Path) -> dict[str, Any]:
@@ -186,11 +230,3 @@ def _list(data: dict[str, Any], path: yamltext.Path) -> list[Any]:
         above[path[-1]] = []
     found: list[Any] = above[path[-1]]
     return found
-
-
-def _drop(data: dict[str, Any], path: yamltext.Path) -> None:
-    """Take out the key at `path`, and the mappings that this leaves empty."""
-    above = _mapping(data, path[:-1])
-    above.pop(path[-1], None)
-    if not above and len(path) > 1:
-        _drop(data, path[:-1])

@@ -6,7 +6,7 @@ from wakebus.broker.errors import WakebusError
 
 
 class CannotInstall(WakebusError):
-    """Nothing was changed. `step`: the next step, for the user."""
+    """What was changed all the same, the text says. `step`: the next step, for the user."""
 
     code: ClassVar[str] = "install"
 

@@ -5,6 +5,7 @@ Rule: after any failure the old file is there, whole; what went wrong is CannotI
 """
 
 import os
+import shlex
 import tempfile
 from pathlib import Path
 from typing import Final
@@ -22,7 +23,7 @@ def read(path: Path) -> str | None:
     except FileNotFoundError:
         return None
     except OSError as exc:
-        raise _failed("read", path, exc) from exc
+        raise failed("read", path, exc) from exc
     if len(data) > MAX_BYTES:
         raise CannotInstall(f"{path} is larger than {MAX_BYTES >> 20} MiB", "Is it the right file?")
     try:
@@ -30,6 +31,17 @@ def read(path: Path) -> str | None:
     except UnicodeDecodeError as exc:
         line = data[: exc.start].count(b"\n") + 1
         raise CannotInstall(f"{path}:{line}: not UTF-8", "Save it as UTF-8.") from exc
+
+
+def check_writable(path: Path) -> None:
+    """Raise CannotInstall where `write` could not replace the file at `path`, or made none."""
+    target = Path(os.path.realpath(path))
+    for one in (target.parent, target):
+        if one.exists() and not os.access(one, os.W_OK):
+            raise CannotInstall(
+                f"cannot write {path}: {one} is read-only; nothing was changed",
+                f"{_look(path)}; lsattr -d {shlex.quote(str(target))}",
+            )
 
 
 def write(path: Path, text: str, *, mode: int = 0o600) -> None:
@@ -49,7 +61,7 @@ def write(path: Path, text: str, *, mode: int = 0o600) -> None:
             Path(name).unlink(missing_ok=True)
             raise
     except OSError as exc:
-        raise _failed("write", path, exc) from exc
+        raise failed("write", path, exc) from exc
 
 
 def _take_over(draft: Path, target: Path, mode: int) -> None:
@@ -70,7 +82,7 @@ def remove(path: Path) -> None:
         for one in [path, *cache.glob(f"{path.stem}.*.pyc")]:
             one.unlink(missing_ok=True)
     except OSError as exc:
-        raise _failed("remove", path, exc) from exc
+        raise failed("remove", path, exc) from exc
     for folder in (cache, path.parent):
         try:
             folder.rmdir()
@@ -78,6 +90,11 @@ def remove(path: Path) -> None:
             pass  # it is not there, or something else is in it
 
 
-def _failed(verb: str, path: Path, error: OSError) -> CannotInstall:
+def failed(verb: str, path: Path, error: OSError) -> CannotInstall:
+    """Return the error of `verb` on the file at `path`, with where to look."""
     reason = error.strerror or type(error).__name__
-    return CannotInstall(f"cannot {verb} {path}: {reason}", f"Look at: ls -ld {path.parent} {path}")
+    return CannotInstall(f"cannot {verb} {path}: {reason}", _look(path))
+
+
+def _look(path: Path) -> str:
+    return f"Look at: {shlex.join(['ls', '-ld', str(path.parent), str(path)])}"

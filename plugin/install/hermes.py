@@ -7,10 +7,11 @@ before the last change is kept beside it. Rule 3: a file that the user changed s
 Rule 4: what was put in can be taken out, and nothing else is.
 """
 
+import sys
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from wakebus.plugin.install import config, files, python, shipped
+from wakebus.plugin.install import commands, config, files, python, shipped
 from wakebus.plugin.install.errors import CannotInstall
 
 CONFIG: Final = "config.yaml"
@@ -66,7 +67,9 @@ class Change(NamedTuple):
 def look(home: Path) -> Found:
     """Return what `home` holds. Raises CannotInstall where there is no folder or a bad config."""
     if not home.is_dir():
-        raise CannotInstall(f"no Hermes home: {home} is no folder", "Name it: --home DIR")
+        raise CannotInstall(
+            f"no Hermes home: {home} is no folder", "Name it: --home DIR, or run hermes once"
+        )
     text = files.read(home / CONFIG)
     state = config.read(text or "", str(home / CONFIG))
     return Found(home, text, state, tuple(_item(home, *entry) for entry in SHIPPED))
@@ -77,7 +80,7 @@ def _item(home: Path, what: str, place: str, source: str) -> Item:
     if text is None:
         raise CannotInstall(
             f"this wakebus is incomplete: {_SOURCES / source} is missing",
-            "Install it again: pip install --force-reinstall wakebus",
+            f"Install it again: {commands.pip(sys.executable, '--force-reinstall')}",
         )
     text = shipped.stamped(text, markdown=source.endswith(".md"))
     return Item(what, home / place, text, files.read(home / place))
@@ -89,9 +92,10 @@ def to_install(found: Found, *, turns: bool | None, force: bool) -> list[Change]
     it. Raises CannotInstall where the user has switched the plugin off and nothing is forced.
     """
     if found.state.disabled and not force:
+        again = ["--force", *(["--allow-gateway-turns"] if turns else [])]
         raise CannotInstall(
             f"{found.config}: plugins.disabled holds {config.PLUGIN}, which beats plugins.enabled",
-            "To take it out of there: wakebus install hermes --force",
+            f"To take it out of there: {commands.install(found.home, *again)}",
         )
     # No key is the same as false: where nothing was granted, nothing is written.
     grant = found.state.grant if turns is None else (True if turns else None)
@@ -120,9 +124,20 @@ def to_remove(found: Found, *, force: bool) -> list[Change]:
 def _config_change(found: Found, wanted: config.State) -> list[Change]:
     if found.state == wanted:
         return []
-    text = config.change(found.text or "", wanted, str(found.config))
+    text = _before(found, wanted) or config.change(found.text or "", wanted, str(found.config))
     said = [line for line in _said(found.state, wanted) if line]
     return [Change("config", found.config, text, f"{found.config}: {', '.join(said)}")]
+
+
+def _before(found: Found, wanted: config.State) -> str | None:
+    """Return the text before the last change, if undoing that is all there is to do."""
+    try:
+        old = files.read(found.home / BACKUP)
+        if old and config.read(old, BACKUP) == wanted:
+            return old if config.change(old, found.state, BACKUP) == found.text else None
+    except CannotInstall:
+        pass
+    return None
 
 
 def _said(has: config.State, wanted: config.State) -> list[str]:
@@ -142,19 +157,35 @@ def kept(found: Found) -> list[Path]:
 
 def apply(found: Found, changes: list[Change]) -> None:
     """Make `changes`, the config last: what it switches on is there then. Raises CannotInstall."""
+    if any(change.what == "config" for change in changes):
+        files.check_writable(found.config)
+    done: list[str] = []
     for change in sorted(changes, key=lambda one: one.what == "config"):
-        if change.what == "config" and found.text is not None:
-            _keep_backup(found)
-        if change.text is None:
-            files.remove(change.path)
-        else:
-            files.write(change.path, change.text)
+        try:
+            _apply(found, change)
+        except CannotInstall as exc:
+            before = f"; done before that: {', '.join(done)}" if done else "; nothing was changed"
+            raise CannotInstall(f"{exc.text}{before}", exc.data["step"]) from exc
+        done.append(str(change.path))
+
+
+def _apply(found: Found, change: Change) -> None:
+    if change.what == "config" and found.text is not None:
+        _keep_backup(found)
+    if change.text is None:
+        files.remove(change.path)
+    else:
+        files.write(change.path, change.text)
 
 
 def _keep_backup(found: Found) -> None:
     mode = found.config.stat().st_mode & 0o7777
     backup = found.home / BACKUP
-    backup.unlink(missing_ok=True)  # its mode may be older and wider than that of what it holds now
+    try:
+        # Its mode may be older and wider than that of what it holds now.
+        backup.unlink(missing_ok=True)
+    except OSError as exc:
+        raise files.failed("replace", backup, exc) from exc
     files.write(backup, found.text or "", mode=mode)
 
 
@@ -182,9 +213,14 @@ def checked_python(home: Path, given: str | None) -> str:
                 "Install and set up Hermes first, or name both: --home DIR --python PATH",
             )
         return ""
-    if problem := python.problem(found):
+    asked = python.asked(found)
+    if not asked.is_python:
         raise CannotInstall(
-            f"{found}, which runs Hermes, does not find wakebus: {problem}",
-            f"{found} -m pip install wakebus",
+            f"{found} is no Python: {asked.problem}", "Name the one that runs Hermes: --python PATH"
+        )
+    if asked.problem:
+        raise CannotInstall(
+            f"{found}, which runs Hermes, does not find wakebus: {asked.problem}",
+            commands.pip(found),
         )
     return found

@@ -9,9 +9,11 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
-PROBE: Final = "import wakebus.plugin.hermes"
+# Only a Python can work out the answer: a program that prints its arguments does not.
+PROBE: Final = "print(6 * 7000001, flush=True); import wakebus.plugin.hermes"
+ANSWER: Final = b"42000006"
 PROBE_S: Final = 30.0
 _LINKS: Final = 4
 _EXEC: Final = re.compile(r"""\bexec'?\s+(?:"(/[^"]+)"|'(/[^']+)'|(/\S+))""")
@@ -58,18 +60,32 @@ def _head(path: str) -> str:
         return ""
 
 
-def problem(python: str) -> str:
-    """Return why `python` cannot import the plugin, in one line, or ""."""
+def unknown() -> str:
+    """Return why `of_hermes` found nothing."""
+    found = shutil.which("hermes")
+    return f"{found} does not tell its Python" if found else "hermes is not on PATH"
+
+
+class Asked(NamedTuple):
+    """Whether a program is a Python, and why it cannot import the plugin, in one line, or ""."""
+
+    is_python: bool
+    problem: str
+
+
+def asked(python: str) -> Asked:
+    """Return what the program `python` says when it is to import the plugin."""
     command = [python, "-c", PROBE]
     try:
         done = subprocess.run(
             command, cwd="/", capture_output=True, timeout=PROBE_S, stdin=subprocess.DEVNULL
         )
     except subprocess.TimeoutExpired:
-        return f"it did not answer within {PROBE_S:.0f} s"
+        return Asked(False, f"it did not answer within {PROBE_S:.0f} s")
     except OSError as exc:
-        return exc.strerror or "it cannot be run"
-    if done.returncode == 0:
-        return ""
+        return Asked(False, exc.strerror or "it cannot be run")
+    is_python = done.stdout.startswith(ANSWER)
+    if is_python and done.returncode == 0:
+        return Asked(True, "")
     said = done.stderr.decode("utf-8", "replace").strip().splitlines()
-    return said[-1][:200] if said else f"exit status {done.returncode}"
+    return Asked(is_python, said[-1][:200] if said else f"exit status {done.returncode}")

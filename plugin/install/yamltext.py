@@ -4,13 +4,20 @@ The smallest edits of a YAML text: every other byte stays as the user wrote it.
 Rule 1: pure; a text and a path go in, a text comes out. Rule 2: positions come from PyYAML's own
 nodes, and the caller compares what the new text means with what was wanted: a layout that is not
 understood here raises CannotEdit, it never changes anything else. Rule 3: a container that an edit
-leaves empty goes with it.
+leaves empty goes with it, as `add_item` and `put` made it: one in flow style, or with a comment on
+its line, is the user's and stays. Rule 4: a last line without an end never gets one.
 """
 
 from typing import Final
 
 import yaml
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from yaml.tokens import (
+    FlowMappingEndToken,
+    FlowMappingStartToken,
+    FlowSequenceEndToken,
+    FlowSequenceStartToken,
+)
 
 Path = tuple[str, ...]
 INDENT: Final = "  "
@@ -43,23 +50,60 @@ def drop_item(text: str, path: Path, item: str) -> str:
         raise CannotEdit
     for one in node.value:
         if isinstance(one, ScalarNode) and one.value == item:
-            if len(node.value) == 1:
+            if len(node.value) == 1 and not _stays(text, path, node):
                 return drop_key(text, path)
             return _cut(text, node, one, one)
     raise CannotEdit
 
 
 def drop_key(text: str, path: Path) -> str:
-    """Return `text` without the key at `path`, and without the mappings that this leaves empty."""
+    """Return `text` without the key at `path`, and without what this leaves empty (rule 3)."""
     node, left = _deepest(text, path[:-1])
     if left or not isinstance(node, MappingNode):
         raise CannotEdit
-    if len(node.value) == 1 and len(path) > 1:
+    if len(path) > 1 and len(node.value) == 1 and not _stays(text, path[:-1], node):
         return drop_key(text, path[:-1])
     for key, value in node.value:
         if key.value == path[-1]:
             return _cut(text, node, key, value)
     raise CannotEdit
+
+
+def _stays(text: str, path: Path, node: MappingNode | SequenceNode) -> bool:
+    """Return whether the container `node` at `path` is left, empty."""
+    above, _ = _deepest(text, path[:-1])
+    if not isinstance(above, MappingNode):
+        raise CannotEdit
+    if node.flow_style:
+        return not above.flow_style
+    key = next(key for key, _ in above.value if key.value == path[-1])
+    return "#" in text[key.start_mark.index : node.start_mark.index]
+
+
+def twice(text: str, path: Path) -> tuple[str, int, int] | None:
+    """Return the first key on `path` that stands twice in its mapping, and both lines."""
+    node = yaml.compose(text, Loader=yaml.SafeLoader)
+    for name in path:
+        pairs = node.value if isinstance(node, MappingNode) else []
+        lines = [key.start_mark.line + 1 for key, _ in pairs if key.value == name]
+        if len(lines) > 1:
+            return name, lines[0], lines[1]
+        node = _value(node, name)
+    return None
+
+
+def opened(text: str) -> int | None:
+    """Return the line of the innermost bracket that a broken `text` leaves open, if any."""
+    lines: list[int] = []
+    try:
+        for token in yaml.scan(text, Loader=yaml.SafeLoader):
+            if isinstance(token, FlowSequenceStartToken | FlowMappingStartToken):
+                lines.append(token.start_mark.line + 1)
+            elif isinstance(token, FlowSequenceEndToken | FlowMappingEndToken):
+                del lines[-1:]
+    except yaml.YAMLError:
+        pass
+    return lines[-1] if lines else None
 
 
 def _deepest(text: str, path: Path) -> tuple[Node | None, Path]:
@@ -110,15 +154,25 @@ def _into_block(text: str, node: MappingNode, lines: list[str]) -> str:
     prefix = text[start : mark.index]
     if prefix.strip():
         raise CannotEdit
-    if not prefix:
+    # An end would become part of a block scalar that has none: there the lines come first.
+    if not prefix and not _open_ended(text, node):
         return _at_end(text, lines)
     return text[:start] + "".join(prefix + line + _newline(text) for line in lines) + text[start:]
 
 
 def _at_end(text: str, lines: list[str]) -> str:
     newline = _newline(text)
-    gap = "" if not text or text.endswith("\n") else newline
-    return text + gap + "".join(line + newline for line in lines)
+    if text and not text.endswith("\n"):
+        return text + "".join(newline + line for line in lines)
+    return text + "".join(line + newline for line in lines)
+
+
+def _open_ended(text: str, node: Node) -> bool:
+    """Return whether `text` ends in a block scalar without an end of its last line."""
+    while isinstance(node, MappingNode | SequenceNode) and node.value and not node.flow_style:
+        node = node.value[-1][1] if isinstance(node, MappingNode) else node.value[-1]
+    block = isinstance(node, ScalarNode) and node.style in ("|", ">")
+    return block and not text.endswith("\n")
 
 
 def _into_list(text: str, node: SequenceNode, item: str) -> str:
@@ -148,7 +202,9 @@ def _cut(text: str, node: MappingNode | SequenceNode, first: Node, last: Node) -
     if text[line:start].strip() not in ("", "-"):
         raise CannotEdit
     stop = text.find("\n", end)
-    return text[:line] + ("" if stop < 0 else text[stop + 1 :])
+    if stop < 0:
+        return text[:line].removesuffix("\n").removesuffix("\r")
+    return text[:line] + text[stop + 1 :]
 
 
 def _cut_flow(text: str, start: int, end: int) -> str:

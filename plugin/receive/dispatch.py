@@ -36,6 +36,7 @@ from wakebus.plugin.rules.render import Target, render
 from wakebus.plugin.rules.script import render_or_script
 
 RETRY_S: Final = 5.0  # when the disk, or the broker's, takes nothing
+CROWDED_S: Final = 2.0
 STOP_S: Final = process.KILL_AFTER_S + 3.0  # until what runs is ended, by SIGKILL if need be
 
 Outcome = dict[str, Any]
@@ -113,6 +114,8 @@ class Dispatch:
         self, delivery: Delivery, chosen: Plan, outcome: Outcome, again: OnRedelivery
     ) -> Outcome | Later:
         turn = chosen.context and chosen.wake == "immediate" and again == "turn"
+        if turn and self._turns.crowded(chosen.session, delivery.message.sender):
+            return Later(CROWDED_S, "many senders wait for a turn of this session already")
         if chosen.context and not turn and (later := self._keep(delivery, chosen, outcome)):
             return later
         if chosen.prints != "no":

@@ -28,6 +28,7 @@ FLOOD_TURNS: Final = 5
 FLOOD_S: Final = 60.0
 MAX_IDLE: Final = 1000  # sessions whose recent turns are remembered
 MAX_TOGETHER: Final = 50  # messages in one turn: what still fits a prompt
+MAX_SENDERS: Final = 8  # that wait for one session: each has one of the endpoint's 64 lanes
 STOPPING: Final = "this host is stopping"
 
 Outcome = dict[str, Any]
@@ -159,6 +160,13 @@ class Turns:
         if job.error:
             raise job.error
         return job.outcome
+
+    def crowded(self, name: str, sender: str) -> bool:
+        """Whether so many senders wait for session `name` that one more should come later."""
+        with self._lock:
+            waiting = self._sessions[name].waiting if name in self._sessions else ()
+            senders = {job.sender for job in waiting}
+        return sender not in senders and len(senders) >= MAX_SENDERS
 
     def rest(self, name: str) -> float:
         """Return how many seconds session `name` must rest before its next turn; 0 for none."""

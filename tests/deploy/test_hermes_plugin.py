@@ -54,4 +54,4 @@ def test_without_the_package(
     with caplog.at_level(logging.WARNING):
         load().register(object())
     assert len(caplog.messages) == 1
-    assert f"{sys.executable} -m pip install wakebus" in caplog.messages[0]
+    assert f"{sys.executable} -m pip install PATH_OF_THE_CHECKOUT" in caplog.messages[0]

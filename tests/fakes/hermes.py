@@ -246,6 +246,8 @@ class Runner:
         if key in self._asked:
             self._asked[key].set()
 
+    steered = False  # what hooks.py finds in the turn's history
+
     async def handle(self, event: MessageEvent) -> str:
         """_handle_message and the turn's hooks, as hooks.py passes them on."""
         if not event.internal and not self._is_user_authorized(event.source):
@@ -272,7 +274,7 @@ class Runner:
             return ""
         answer = work.result()
         answer = self.output(answer, id) or answer
-        self.watch.on_answer(answer, turn_id=turn)
+        self.watch.on_answer(answer, turn_id=turn, steered=self.steered)
         self.watch.on_end(turn_id=turn, completed=True, interrupted=False)
         return "" if answer == "NO_REPLY" else answer
 

@@ -47,6 +47,10 @@ def test_from_nothing_to_all(home: Path, capsys: Captured) -> None:
     assert "Not on: turns" in told and "--allow-gateway-turns" in told
     assert "--python" in told  # nobody could tell which Python runs Hermes
     assert call("hermes", "--check") == 0
+    told = capsys.readouterr().out
+    assert "hermes is not on PATH: not checked which Python runs it (--python PATH)" in told
+    assert told.endswith("nothing wrong was found\n") and "all is there" not in told
+    assert call("hermes", "--check", "--python", sys.executable) == 0
     assert capsys.readouterr().out.endswith("all is there\n")
     assert call("hermes", "--allow-gateway-turns") == 0
     told = capsys.readouterr().out
@@ -73,13 +77,19 @@ def test_json(home: Path, capsys: Captured) -> None:
     done = json.loads(capsys.readouterr().out)
     assert [one["what"] for one in done["changes"]] == ["config", "hook", "hook", "skill"]
     assert done["turns"] is True and done["done"] is True and done["python"] == sys.executable
-    assert done["next"] == "hermes gateway restart"
+    assert done["next"] == f"HERMES_HOME={home} hermes gateway restart"
+    assert done["unchecked"] == []
+    assert call("hermes", "--json", "--check") == 0
+    assert "not on PATH" in json.loads(capsys.readouterr().out)["unchecked"][0]
     (home / "hooks/wakebus/HOOK.yaml").unlink()
     assert call("hermes", "--json", "--check") == 1
     wrong = json.loads(capsys.readouterr().out)
     assert wrong["wrong"] == [f"{home / 'hooks/wakebus/HOOK.yaml'}: missing"]
     assert call("hermes", "--json", "--home", str(home / "none")) == 1
-    assert "no Hermes home" in json.loads(capsys.readouterr().out)["error"]["text"]
+    told = capsys.readouterr()
+    error = json.loads(told.out)["error"]
+    assert "no Hermes home" in error["text"] and "or run hermes once" in error["step"]
+    assert told.err == ""
 
 
 def test_what_the_user_changed_is_told(home: Path, capsys: Captured) -> None:
@@ -97,13 +107,43 @@ def test_what_the_user_changed_is_told(home: Path, capsys: Captured) -> None:
     assert (home / "hooks/wakebus/handler.py").read_text() == "mine = 1\n"
 
 
+def test_forced_on_trial(home: Path, capsys: Captured) -> None:
+    """A file is replaced or kept, never both."""
+    call("hermes")
+    (home / "hooks/wakebus/handler.py").write_text("mine = 1\n")
+    capsys.readouterr()
+    assert call("hermes", "--dry-run", "--force") == 0
+    told = capsys.readouterr().out
+    assert "would change hook" in told and "kept" not in told
+
+
+def test_each_command_names_the_home(home: Path, tmp_path: Path, capsys: Captured) -> None:
+    """Pasted as printed, they meet the same Hermes, also with a blank in its path."""
+    other = tmp_path / "my profiles" / "work"
+    other.mkdir(parents=True)
+    (other / "config.yaml").write_text("")
+    named = f"wakebus install hermes --home '{other}'"
+    assert call("hermes", "--home", str(other), "--check") == 1
+    told = capsys.readouterr().out
+    assert f"Repair it: {named}\n" in told and f"{named} --allow-gateway-turns\n" in told
+    assert call("hermes", "--home", str(other), "--python", sys.executable) == 0
+    told = capsys.readouterr().out
+    assert f"{named} --python {sys.executable} --allow-gateway-turns\n" in told
+    assert f"HERMES_HOME='{other}' hermes gateway restart" in told
+    assert "waits for the chat's next turn" in told
+    (other / "config.yaml").write_text("plugins: {disabled: [wakebus]}")
+    assert call("hermes", "--home", str(other)) == 1
+    assert f"{named} --force\n" in capsys.readouterr().err
+
+
 def test_the_wrong_python(home: Path, capsys: Captured) -> None:
     """Nothing is enabled that Hermes cannot load; the command to run is told."""
     assert call("hermes", "--python", "/bin/false") == 1
-    assert "/bin/false -m pip install wakebus" in capsys.readouterr().err
+    err = capsys.readouterr().err
+    assert "/bin/false is no Python: exit status 1" in err and "pip" not in err
     assert [one.name for one in home.iterdir()] == ["config.yaml"]
     assert call("hermes", "--check", "--python", "/bin/false") == 1
-    assert "/bin/false -m pip install wakebus" in capsys.readouterr().out
+    assert "/bin/false is no Python" in capsys.readouterr().out
 
 
 def test_a_folder_that_may_not_be_written(home: Path, capsys: Captured) -> None:

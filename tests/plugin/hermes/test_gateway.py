@@ -9,7 +9,7 @@ import pytest
 
 from fakes.broker import until
 from fakes.gateway import Gateway
-from fakes.hermes import SESSION, Platform, Town, dm, group
+from fakes.hermes import SESSION, MessageEvent, Platform, Town, dm, group
 from wakebus.plugin.hermes.gateway import Bounded
 from wakebus.plugin.hermes.grant import LINE
 
@@ -188,6 +188,64 @@ def test_an_answer_returns_to_the_session_that_asked(town: Town, make_gateway: M
     for field in ("reply_to", "cause"):
         outcome = gateway.do("so", channel="mattermost:grp1", **{field: "asked-1"})
         assert outcome["turn"]["session"] == key
+
+
+def test_a_named_chat_wins(town: Town, make_gateway: MakeGateway) -> None:
+    """HERMES-3.2: what answers a question of one chat and names another goes to the other."""
+    gateway = make_gateway(CI)
+    town.ask("hello", dm())
+    town.ask("hello", dm("dm2", "u2"))
+    SESSION.set({"KEY": DM1_KEY})
+    gateway.host.note_sent("asked-1")
+    SESSION.set(None)
+    two = "agent:main:mattermost:dm:dm2"
+    for field in ("reply_to", "cause"):
+        named = gateway.do("so", channel="mattermost:dm2", **{field: "asked-1"})
+        assert named["turn"]["session"] == two
+    session = gateway.do("so", channel="mattermost:dm2", session=two, cause="asked-1")
+    assert session["turn"]["session"] == two
+
+
+def test_a_person_writes_into_a_hidden_turn(town: Town, make_gateway: MakeGateway) -> None:
+    """HERMES-3.7: `/steer` in a turn with `reply: sender`: the person is answered, not the peer."""
+    gateway = make_gateway(CI | {"reply": "sender"})
+    town.ask("hello", dm())
+    town.held.clear()
+    id = gateway.send("HOLD this", type="ci", channel=DM1)
+    until(lambda: len(town.runner.turns) == 2)
+    gateway.host.heard(MessageEvent("/steer my pin is 4711", source=dm()))
+    town.runner.steered = True
+    town.held.set()
+    outcome = gateway.outcome(id)
+    assert outcome["answer"]["result"] == "not_sent" and "a person wrote" in str(outcome["answer"])
+    assert outcome["channel"]["result"] == "answered" and len(town.adapter.posts) == 2
+
+
+def test_a_hidden_turn_that_goes_on(town: Town, make_gateway: MakeGateway) -> None:
+    """HERMES-3.7: after its time limit the chat sees nothing either; the next turn it does."""
+    gateway = make_gateway(CI | {"reply": "sender", "timeout_s": 0.1})
+    town.ask("hello", dm())
+    town.held.clear()
+    outcome = gateway.do("HOLD this", channel=DM1)
+    assert "goes on in Hermes" in outcome["turn"]["error"]
+    town.held.set()
+    until(lambda: not town.runner._running_agents and not town.adapter._active_sessions)
+    assert len(town.adapter.posts) == 1
+    gateway.host.begins(f"id of {DM1_KEY}")
+    assert gateway.host.on_output("for the person", f"id of {DM1_KEY}") is None
+
+
+def test_the_grant_is_asked_again(town: Town, make_gateway: MakeGateway) -> None:
+    """HERMES-3.6: taken away while a message waits for its turn: it becomes a note."""
+    gateway = make_gateway(CI)
+    town.held.clear()
+    town.say("HOLD this", dm())
+    until(lambda: len(town.runner.turns) == 1)
+    id = gateway.send("later", type="ci", channel=DM1)
+    until(lambda: gateway.sender.trace(id)[0]["state"] in ("delivered", "held"))
+    gateway.granted = False
+    town.held.set()
+    assert LINE in gateway.outcome(id)["note"] and len(town.runner.turns) == 1
 
 
 def test_names_of_a_session(town: Town, make_gateway: MakeGateway) -> None:

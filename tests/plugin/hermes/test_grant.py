@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from wakebus.plugin.hermes.grant import LINE, granted, said
+from wakebus.broker.paths import hermes_home
+from wakebus.plugin.hermes.grant import LINE, granted, how_to_grant, said
 
 
 def write(home: Path, text: str) -> None:
@@ -51,6 +52,14 @@ def test_it_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         os.utime(tmp_path / "config.yaml", ns=(0, number))
         assert granted() is expected
         assert granted() is expected
+
+
+def test_the_command_names_the_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    """HERMES-3.6: pasted as told it grants to this Hermes, not to the default one."""
+    monkeypatch.delenv("HERMES_HOME", raising=False)
+    command = "wakebus install hermes --home '/h x/profiles/w' --allow-gateway-turns"
+    assert f"({command} writes it)" in how_to_grant(Path("/h x/profiles/w"))
+    assert "--home" not in how_to_grant(hermes_home())
 
 
 def test_the_line_names_the_key() -> None:

@@ -12,7 +12,7 @@ from fakes.hermes_terminal import Bus, Terminal
 from fakes.host import deliver
 from wakebus.broker.message import Message
 from wakebus.plugin.cancel import Cancel
-from wakebus.plugin.hermes.hooks import MAX_SESSIONS, Hooks, _state, text_of
+from wakebus.plugin.hermes.hooks import MAX_SESSIONS, STEER, Hooks, _state, steered, text_of
 from wakebus.plugin.receive.context import Context
 from wakebus.plugin.receive.host import Order
 from wakebus.plugin.receive.label import Item
@@ -292,3 +292,13 @@ def test_a_turn_whose_end_was_not_told(bus: Bus, make: MakeMessage) -> None:
         assert not watched.ended.is_set()
         begin(bus, "t3")
         assert watched.ended.is_set() and not watched.completed
+
+
+def test_a_persons_words_in_a_turn() -> None:
+    """HERMES-3.7: Hermes appends them to a tool's result of this very turn."""
+    told = {"role": "tool", "content": f"done\n{STEER} — …]\nmy pin\n[/…]"}
+    user, said = {"role": "user", "content": STEER}, {"role": "assistant", "content": STEER}
+    assert steered([user, said, told, said])
+    assert steered([user, {"role": "tool", "content": [{"type": "text", "text": STEER}]}])
+    assert not steered([told, user, said, {"role": "tool", "content": "done"}])
+    assert not steered(None) and not steered([None]) and not steered([])

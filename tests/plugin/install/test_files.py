@@ -1,5 +1,6 @@
 """A user's file is replaced in one step, or not at all."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -74,3 +75,20 @@ def test_remove(tmp_path: Path) -> None:
     files.remove(tmp_path / "two" / "handler.py")
     files.remove(tmp_path / "none" / "f")
     assert sorted(p.name for p in tmp_path.rglob("*")) == ["mine", "two"]
+
+
+def test_a_folder_without_a_file_may_be_written(tmp_path: Path) -> None:
+    """Nothing is there yet: nothing stands in the way, and nothing is made."""
+    files.check_writable(tmp_path / "none")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_read_only_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file or its folder, through a link, and how to look why."""
+    (tmp_path / "real").write_text("x")
+    (tmp_path / "link").symlink_to("real")
+    for name in ("real", tmp_path.name):
+        monkeypatch.setattr(os, "access", lambda path, _, name=name: Path(path).name != name)
+        with pytest.raises(CannotInstall, match=f"{name} is read-only; nothing") as caught:
+            files.check_writable(tmp_path / "link")
+        assert f"lsattr -d {tmp_path / 'real'}" in caught.value.data["step"]

@@ -53,12 +53,29 @@ def test_of_hermes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert python.of_hermes() == ""
 
 
-def test_problem(tmp_path: Path) -> None:
-    """The last line of what Python said, or why it cannot be asked."""
-    assert python.problem(sys.executable) == ""
+def test_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No hermes, and one that does not tell."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert python.unknown() == "hermes is not on PATH"
+    (tmp_path / "hermes").write_text("#!/bin/sh\n")
+    (tmp_path / "hermes").chmod(0o755)
+    assert python.unknown() == f"{tmp_path / 'hermes'} does not tell its Python"
+
+
+def test_asked(tmp_path: Path) -> None:
+    """The last line of what Python said."""
+    assert python.asked(sys.executable) == python.Asked(True, "")
     other = tmp_path / "python"
-    other.write_text("#!/bin/sh\necho one >&2; echo \"No module named 'wakebus'\" >&2; exit 1\n")
+    said = "echo one >&2; echo \"No module named 'wakebus'\" >&2; exit 1"
+    other.write_text(f"#!/bin/sh\necho {python.ANSWER.decode()}; {said}\n")
     other.chmod(0o755)
-    assert python.problem(str(other)) == "No module named 'wakebus'"
-    assert python.problem("/bin/false") == "exit status 1"
-    assert python.problem(str(tmp_path / "none")) == "No such file or directory"
+    assert python.asked(str(other)) == python.Asked(True, "No module named 'wakebus'")
+
+
+def test_no_python(tmp_path: Path) -> None:
+    """Not there, not to be run, or another program, also one that says again what it is told."""
+    assert python.asked("/bin/false") == python.Asked(False, "exit status 1")
+    assert python.asked("/bin/echo") == python.Asked(False, "exit status 0")
+    assert python.asked(str(tmp_path / "none")) == (False, "No such file or directory")
+    (tmp_path / "text").write_text("x")
+    assert python.asked(str(tmp_path / "text")) == (False, "Permission denied")

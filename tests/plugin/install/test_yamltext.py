@@ -32,7 +32,7 @@ ADDED = {
     "null list": ("plugins:\n  enabled: # c\nx: 1\n", "plugins:\n  enabled: [w] # c\nx: 1\n"),
     "null word": ("plugins:\n  enabled: ~\n", "plugins:\n  enabled: [w]\n"),
     "null plugins": ("plugins:\nx: 1\n", "plugins: {enabled: [w]}\nx: 1\n"),
-    "no plugins": ("x: 1 # c", "x: 1 # c\nplugins:\n  enabled:\n    - w\n"),
+    "no plugins": ("x: 1 # c", "x: 1 # c\nplugins:\n  enabled:\n    - w"),
     "nothing": ("", "plugins:\n  enabled:\n    - w\n"),
     "comments only": ("# c\n", "# c\nplugins:\n  enabled:\n    - w\n"),
     "one line": ("{x: 1}\n", "{plugins: {enabled: [w]}, x: 1}\n"),
@@ -51,11 +51,14 @@ def test_add_item(case: str) -> None:
     assert yaml.safe_load(after)["plugins"]["enabled"][0] == "w"
 
 
-@pytest.mark.parametrize("case", ["block", "block, not indented", "flow", "CRLF", "no plugins"])
+UNDONE = ["block", "block, not indented", "flow", "flow, empty", "empty mapping", "CRLF"]
+
+
+@pytest.mark.parametrize("case", [*UNDONE, "no plugins", "nothing", "comments only", "one line"])
 def test_drop_item_undoes_it(case: str) -> None:
-    """What was added and is dropped again leaves no trace; but a last line gets its end."""
+    """What was added and is dropped again leaves no trace."""
     before, after = ADDED[case]
-    assert yamltext.drop_item(after, LIST, "w").rstrip("\n") == before.rstrip("\n")
+    assert yamltext.drop_item(after, LIST, "w") == before
 
 
 def test_drop_item_in_the_middle_and_at_the_end() -> None:
@@ -86,6 +89,33 @@ def test_what_is_not_understood() -> None:
         yamltext.drop_item("plugins: {enabled: [a]}", LIST, "w")
     with pytest.raises(CannotEdit):
         yamltext.drop_key("plugins: 1", KEY)
+
+
+def test_what_an_edit_leaves_empty() -> None:
+    """A flow one stays empty, and so does one with a comment on its line."""
+    for text, left in (
+        ("plugins:\n  enabled: [w] # c\n", "plugins:\n  enabled: [] # c\n"),
+        ("plugins: {enabled: [w]} # c\n", "plugins: {} # c\n"),
+        ("plugins: # c\n  enabled:\n  - w\nx: 1\n", "plugins: # c\nx: 1\n"),
+        ("plugins:\n  enabled: # c\n  - w\n", "plugins:\n  enabled: # c\n"),
+    ):
+        assert yamltext.drop_item(text, LIST, "w") == left
+
+
+def test_twice() -> None:
+    """The first key on the way that stands twice."""
+    assert yamltext.twice("a: 1\nplugins: {}\nplugins: {}\n", LIST) == ("plugins", 2, 3)
+    text = "plugins:\n  enabled: []\n  x: 1\n  enabled: []\n"
+    assert yamltext.twice(text, LIST) == ("enabled", 2, 4)
+    assert yamltext.twice("x: 1\nx: 2\n", LIST) is None
+    assert yamltext.twice("", LIST) is None
+
+
+def test_opened() -> None:
+    """The innermost bracket that is open where the text breaks."""
+    assert yamltext.opened("a: [1,\n  {x: 1\n") == 2
+    assert yamltext.opened("a: [1,\n  {x: 1}\n") == 1
+    assert yamltext.opened("a: [1]\nb: \t- x: '\n") is None
 
 
 VALUES = st.recursive(

@@ -102,6 +102,18 @@ def test_one_turn_at_a_time_in_the_order_of_arrival(stage: Stage) -> None:
     assert stage.ran(4) == [["m0"], ["m1"], ["m2"], ["m3"]]
 
 
+def test_one_session_does_not_take_all_lanes(stage: Stage) -> None:
+    """RULES-3.9: the ninth sender that waits comes later; who waits already, and others, do not."""
+    assert not stage.turns.crowded("s", "e9")
+    stage.take("s", job("m0"))
+    stage.ran(1)
+    for n in range(8):
+        assert not stage.turns.crowded("s", f"e{n}")
+        stage.take("s", job(f"m{n + 1}", f"e{n}"))
+    assert stage.turns.crowded("s", "e9") and not stage.turns.crowded("s", "e7")
+    assert not stage.turns.crowded("t", "e9")
+
+
 def test_four_sessions_at_once_the_others_in_their_order(stage: Stage) -> None:
     """A session with much to do does not pass one that waits for a place."""
     for n in range(AT_ONCE + 2):

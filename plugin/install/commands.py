@@ -1,0 +1,65 @@
+"""
+The commands that a user is told to run next, whole: pasted as printed, they meet the same Hermes.
+
+Rule 1: each names the home, unless a bare one takes it too. Rule 2: each is quoted for a shell.
+Rule 3: nothing here is run.
+"""
+
+import json
+import os
+import pwd
+import re
+import shlex
+from pathlib import Path
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+from wakebus.broker.paths import hermes_home
+
+CHECKOUT: Final = "PATH_OF_THE_CHECKOUT"
+# What `hermes -p` takes (hermes_cli/main.py:566 of hermes-agent 0.19.0).
+_PROFILE: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+
+
+def install(home: Path, *options: str) -> str:
+    """Return `wakebus install hermes` for the Hermes of `home`."""
+    bare = home == default_home() == hermes_home()
+    named = [] if bare else ["--home", str(home)]
+    return shlex.join(["wakebus", "install", "hermes", *named, *options])
+
+
+def restart(home: Path) -> str:
+    """Return the command that restarts the gateway of `home`."""
+    words = ["hermes", "gateway", "restart"]
+    if home == default_home():
+        return shlex.join(words)
+    if home.parent == default_home() / "profiles" and _PROFILE.fullmatch(home.name):
+        return shlex.join(["hermes", "-p", home.name, *words[1:]])
+    return f"HERMES_HOME={shlex.quote(str(home))} {shlex.join(words)}"
+
+
+def default_home() -> Path:
+    """Return `~/.hermes` of the real user, whatever the environment says."""
+    try:
+        return Path(pwd.getpwuid(os.getuid()).pw_dir) / ".hermes"
+    except KeyError:  # a container's user without an entry
+        return Path(os.environ.get("HOME") or "/") / ".hermes"
+
+
+def pip(python: str, *options: str) -> str:
+    """Return how `python` gets this wakebus. Not by its name: nobody vouches for that on PyPI."""
+    what = origin() or CHECKOUT
+    return shlex.join([python, "-m", "pip", "install", *options, what])
+
+
+def origin() -> str:
+    """Return the path that the running wakebus was installed from, "" if it is not known."""
+    from importlib.metadata import PackageNotFoundError, distribution  # not in every Hermes
+
+    try:
+        said = json.loads(distribution("wakebus").read_text("direct_url.json") or "{}")
+        url = urlsplit(str(said.get("url", "")))
+    except (PackageNotFoundError, ValueError, AttributeError):
+        return ""
+    path = unquote(url.path) if url.scheme == "file" else ""
+    return path if path and Path(path).exists() else ""
