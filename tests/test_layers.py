@@ -33,7 +33,7 @@ PURE = [
     ),
     *("plugin.rules.model", "plugin.rules.match", "plugin.rules.render", "plugin.rules.clean"),
     *("plugin.rules.errors", "plugin.environment", "plugin.receive.label"),
-    *("plugin.hermes.names", "plugin.hermes.schemas"),
+    *("plugin.hermes.names", "plugin.hermes.schemas", "plugin.hermes.chattext"),
     *("plugin.install.yamltext", "plugin.install.config", "plugin.install.shipped"),
     *("plugin.install", "plugin.install.errors"),
 ]

@@ -6,6 +6,8 @@ Rule 1: nothing here touches the bus or runs Hermes. Rule 2: exit 0 done, or not
 """
 
 import argparse
+import os
+import shlex
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -38,8 +40,30 @@ def add_parser(commands: "argparse._SubParsersAction[Any]") -> None:
     _add_options(one)
 
 
+def _folder(given: str) -> Path:
+    """Return the folder that was named; an empty name is a script's variable without a value."""
+    if not given.strip():
+        raise argparse.ArgumentTypeError("the name is empty; name the folder")
+    try:
+        return Path(given).expanduser()
+    except RuntimeError as exc:
+        raise argparse.ArgumentTypeError(str(exc)) from exc
+
+
+def _home(given: Path | None) -> Path:
+    """Return the home to change. Raises CannotInstall where Hermes would read another one."""
+    if given is None and "HERMES_HOME" not in os.environ and (home := os.environ.get("HOME")):
+        hermess = Path(home) / ".hermes"
+        if hermess.absolute() != hermes_home().absolute():
+            raise CannotInstall(
+                f"HOME is {home}: Hermes reads {hermess}, the bus is at {hermes_home()}",
+                f"Name the one you mean: --home {shlex.quote(str(hermess))}",
+            )
+    return (given or hermes_home()).absolute()
+
+
 def _add_options(to: argparse.ArgumentParser) -> None:
-    to.add_argument("--home", type=Path, metavar="DIR", help="default: $HERMES_HOME, ~/.hermes")
+    to.add_argument("--home", type=_folder, metavar="DIR", help="default: $HERMES_HOME, ~/.hermes")
     to.add_argument(
         "--allow-gateway-turns",
         action=argparse.BooleanOptionalAction,
@@ -66,7 +90,7 @@ def run_list(args: argparse.Namespace) -> int:
 def run_hermes(args: argparse.Namespace) -> int:
     """Do what `args` say; return the exit status."""
     try:
-        return _run(args, (args.home or hermes_home()).expanduser().absolute())
+        return _run(args, _home(args.home))
     except CannotInstall as exc:
         if not args.json:
             raise

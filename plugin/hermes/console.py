@@ -59,6 +59,12 @@ class Console:
             or any(self._of(name) for name in _MODALS)
         )
 
+    @property
+    def leaving(self) -> bool:
+        """Whether the window was closed or a signal came: Hermes then interrupts its turn itself,
+        seconds before it ends (cli.py:1138, 15196)."""
+        return getattr(sys.modules.get("cli"), "_signal_watchdog_armed", False) is True
+
     def session_ids(self) -> set[str]:
         """Return Hermes's own names of the conversation; two while its history is compressed."""
         agent = self._of("agent")

@@ -145,6 +145,16 @@ class GatewayHost:
             self._heard.note(source)
             if (key := origin.key_of(self._runner, source)) and self._spoke.get(key) is not None:
                 self._spoke.put(key, True)
+            _speaking.set(source)
+
+    @contextmanager
+    def commanding(self) -> Iterator[None]:
+        """Inside, the session that runs here is the one whose person gave a slash command."""
+        before = _commanding.set(_speaking.get())
+        try:
+            yield
+        finally:
+            _commanding.reset(before)
 
     def names(self, session_id: str) -> tuple[str, ...]:
         """Return what the session that runs here and now is called: its key, its channel."""

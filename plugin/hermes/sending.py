@@ -18,7 +18,7 @@ from wakebus.adapters import channel as channels
 from wakebus.adapters.channel import Channel
 from wakebus.adapters.errors import BadChannel
 from wakebus.broker import Delivery
-from wakebus.plugin.hermes import onloop, origin
+from wakebus.plugin.hermes import chattext, onloop, origin
 from wakebus.plugin.hermes.origin import Heard
 from wakebus.plugin.receive.host import Told
 from wakebus.plugin.receive.reply import Answers
@@ -26,6 +26,8 @@ from wakebus.plugin.receive.reply import Answers
 SEND_S: Final = 60.0  # for one send; a long text is several posts
 AGAIN_S: Final = 60.0  # how long a platform may ask to wait
 PAUSE_S: Final = 5.0  # where it does not say how long
+# `send` itself takes files that a text names out of it, and uploads them (weixin.py:1854).
+_EXTRACTS: Final = frozenset({"weixin"})
 _KINDS: Final = {
     "too_long": "rejected",
     "bad_format": "rejected",
@@ -120,6 +122,8 @@ class Prints:
         if adapter is None:
             return not_sent(f"{channel.platform} is not connected to the gateway now")
         metadata = _metadata(channel, seen)
+        if channel.platform.lower() in _EXTRACTS:
+            text = chattext.inert(text)
 
         def send() -> Any:
             return adapter.send(channel.chat_id, text, metadata=metadata)

@@ -101,7 +101,8 @@ def _here(runtime: "Runtime") -> AbstractContextManager[None]:
 
 def _means(told: Mapping[str, Any]) -> str:
     means = str(told["means"]).partition("; outcome says")[0]
-    return f"{means}; the answer is to come to this chat" if told.get("channel") else means
+    comes = told.get("channel") and told["state"] in ("queued", "delivered")
+    return f"{means}; the answer is to come to this chat" if comes else means
 
 
 def _outcome(told: Mapping[str, Any]) -> list[str]:

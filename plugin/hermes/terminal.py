@@ -134,7 +134,8 @@ class CliHost:
             shown: Told = {"result": "answered", "at": time.time()}
             outcome |= {"characters": len(answer), **note}
             return Turn(answer, outcome, well=True, shown=shown)
-        cut = not late and (order.cancel.asked or self._stop.is_set())
+        leaving = self._stop.is_set() or self._console.leaving
+        cut = not late and (order.cancel.asked or leaving)
         if late:
             outcome["error"] = f"ended after its time limit of {order.timeout:g} s"
         elif cut:
@@ -147,5 +148,5 @@ class CliHost:
             outcome["error"] = "the turn failed; see the terminal"
         # What a turn that was interrupted had in its prompt stays in the conversation: it is seen
         # by the next turn. Not so when this process ends: then all of it comes again.
-        seen = watched.completed or (watched.interrupted and not self._stop.is_set())
+        seen = watched.completed or (watched.interrupted and not leaving)
         return Turn("", outcome, cut_off=cut, well=seen)

@@ -11,6 +11,7 @@ read. Rule 6: the broker's word is waited for 5 s, its work as long as `wait_s` 
 
 import json
 import logging
+import reprlib
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
@@ -32,6 +33,7 @@ log = logging.getLogger("wakebus")
 
 TOOLSET: Final = "wakebus"
 MAX_ENDPOINTS: Final = 100
+MAX_ERROR: Final = 1000  # characters; an error may quote what was given
 
 Args = Mapping[str, Any]
 Answer = dict[str, Any]
@@ -59,6 +61,8 @@ def handler(runtime: "Runtime", act: Act) -> Callable[..., str]:
 
     def handle(args: Args | None = None, **facts: Any) -> str:
         try:
+            if args is not None and not isinstance(args, Mapping):
+                raise BadCall("the arguments are no object", step="Give them by their names.")
             told = act(runtime, args or {}, facts)
         except WakebusError as exc:
             told = failed(exc)
@@ -171,7 +175,7 @@ def _optional(args: Args, name: str) -> str:
     if value is None:
         return ""
     if not isinstance(value, str):
-        raise BadCall(f"{name} is no text: {value!r:.100}", step=f"Give {name} as a string.")
+        raise BadCall(f"{name} is no text: {reprlib.repr(value)}", step=f"Give {name} as a string.")
     return value if name == "text" and value.strip() else value.strip()
 
 
@@ -180,7 +184,7 @@ def _wait(args: Args) -> float:
     real = isinstance(value, int | float) and not isinstance(value, bool) and value == value
     if value is not None and not real:
         raise BadCall("wait_s is no number", step=f"Give seconds, 0 to {schemas.MAX_WAIT_S}.")
-    return min(max(0.0, float(value or 0)), float(schemas.MAX_WAIT_S))
+    return float(min(max(0, value or 0), schemas.MAX_WAIT_S))
 
 
 # --- bus_status, bus_info, bus_read ---------------------------------------------------------
@@ -233,7 +237,7 @@ def _limit(args: Args) -> int:
 
 def failed(error: WakebusError) -> Answer:
     """Return an error as the model is told of it: what, and what to do next."""
-    told: Answer = {"error": error.text, "code": error.code, "next": _next(error)}
+    told: Answer = {"error": error.text[:MAX_ERROR], "code": error.code, "next": _next(error)}
     if isinstance(error, Undecided):
         told |= {"state": "unknown", "id": error.id}
     return told

@@ -18,6 +18,8 @@ MAX_BYTES: Final = 4 << 20  # far above any config.yaml; more than that is no su
 def read(path: Path) -> str | None:
     """Return a file's text with its own line ends, or None if there is none."""
     try:
+        if path.exists() and not path.is_file():  # a pipe would be waited for
+            raise CannotInstall(f"{path} is no file", _look(path))
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
     except FileNotFoundError:

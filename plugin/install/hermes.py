@@ -7,6 +7,7 @@ before the last change is kept beside it. Rule 3: a file that the user changed s
 Rule 4: what was put in can be taken out, and nothing else is.
 """
 
+import os
 import sys
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -66,7 +67,7 @@ class Change(NamedTuple):
 
 def look(home: Path) -> Found:
     """Return what `home` holds. Raises CannotInstall where there is no folder or a bad config."""
-    if not home.is_dir():
+    if not os.path.isdir(home):  # noqa: PTH112 - it says no where Path.is_dir raises
         raise CannotInstall(
             f"no Hermes home: {home} is no folder", "Name it: --home DIR, or run hermes once"
         )

@@ -1,5 +1,7 @@
 """An interactive `hermes` on the bus (HERMES-4): turns between the person's own, and prints."""
 
+import os
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -168,3 +170,15 @@ def test_what_waits(make_world: MakeWorld) -> None:
     assert sum("the milk is sour" in text for text in again.users) == 1
     # A review is shown the conversation; nothing is put in front of its own question.
     assert not any("milk" in r.last or SOURCE in r.last for r in reviews(desk))
+
+
+def test_the_window_is_closed(desk: World, pane: Pane) -> None:
+    """HERMES-4.6: SIGHUP in the middle of a turn of ours: the next `hermes` gets it, labelled."""
+    id = send(desk, "ci", "HOLD:window")
+    desk.asked("HOLD:window")
+    os.kill(pane.pid, signal.SIGHUP)
+    desk.wait(lambda: not pane.alive, "hermes has ended")
+    desk.model.release("window")
+    desk.cli()
+    assert "error" not in str(outcome(desk, id)["turn"])
+    assert "was cut off" in desk.asked("Delivered again")

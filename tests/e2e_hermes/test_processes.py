@@ -62,6 +62,13 @@ def test_the_model_sees_the_tools_and_calls_them(world: World) -> None:
     world.say("dm2", "u2", "/bus")
     page = world.answered("dm2", f"endpoint: {GATEWAY} (gateway)").text
     assert "turns in chats: on" in page and "broker: running" in page
+    world.say("dm2", "u2", "/bus send worker-beta by hand")
+    world.answered("dm2", "/bus who lists them.")
+    world.say("dm2", "u2", "/bus send worker-alpha by hand")
+    world.answered("dm2", "the answer is to come to this chat")
+    with world.client() as bus:
+        sent = [bus.read(one["id"]) for one in bus.inbox("worker-alpha")]
+    assert "mattermost:dm2" in [one.channel for one in sent if one.text == "by hand"]
 
 
 def test_a_gateway_keeps_its_name(world: World) -> None:

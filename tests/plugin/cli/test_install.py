@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -153,3 +154,29 @@ def test_a_folder_that_may_not_be_written(home: Path, capsys: Captured) -> None:
     err = capsys.readouterr().err
     assert "cannot read" in err or "cannot write" in err
     assert "plugins" not in (home / "config.yaml").read_text()
+
+
+@pytest.mark.parametrize("name", ["", "  ", "~no_such_user/h"])
+def test_a_home_that_is_none(name: str, capsys: Captured, tmp_path: Path) -> None:
+    """A script's variable without a value never means the current folder."""
+    with pytest.raises(SystemExit) as ended:
+        call("hermes", "--home", name)
+    assert ended.value.code == 2 and "--home" in capsys.readouterr().err
+
+
+def test_another_home_than_hermess(
+    tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Hermes goes by $HOME, the bus by the user: where they differ the home is to be named."""
+    monkeypatch.delenv("HERMES_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert call("hermes") == 1
+    assert f"--home {tmp_path}/.hermes" in capsys.readouterr().err
+
+
+def test_a_config_that_is_a_pipe(home: Path, capsys: Captured) -> None:
+    """It is not waited for."""
+    (home / "config.yaml").unlink()
+    os.mkfifo(home / "config.yaml")
+    assert call("hermes") == 1
+    assert "config.yaml is no file" in capsys.readouterr().err

@@ -10,7 +10,6 @@ import pytest
 from fakes.broker import until
 from fakes.gateway import Gateway
 from fakes.hermes import SESSION, MessageEvent, Platform, Town, dm, group
-from wakebus.plugin.hermes.gateway import Bounded
 from wakebus.plugin.hermes.grant import LINE
 
 MakeGateway = Callable[..., Gateway]
@@ -312,9 +311,15 @@ def test_output_of_others_is_not_touched(town: Town, make_gateway: MakeGateway) 
     gateway.outcome(id)
 
 
-def test_the_memory_is_bounded() -> None:
-    """HERMES-3.10: what was put first is forgotten first."""
-    kept = Bounded(2)
-    for name in ("a", "b", "a", "c"):
-        kept.put(name, name.upper())
-    assert [kept.get(name) for name in "abc"] == ["A", None, "C"]
+def test_a_command_has_the_chat_in_which_it_was_typed(
+    town: Town, make_gateway: MakeGateway
+) -> None:
+    """HERMES-5.11: Hermes binds no session to a command; outside of it nobody's chat is taken."""
+    gateway = make_gateway()
+    gateway.host.heard(SimpleNamespace(source=group(user="u1")))
+    assert gateway.host.channel() == ""
+    with gateway.host.commanding():
+        assert gateway.host.channel() == "mattermost:grp1"
+        gateway.host.note_sent("typed-1")
+    assert gateway.host.channel() == ""
+    assert gateway.host._sent_from("typed-1") == "agent:main:mattermost:channel:grp1:u1"

@@ -83,8 +83,9 @@ def test_a_broker_that_was_stopped_by_hand_is_told_so(broker: Broker) -> None:
     assert report.broker()["pid"] == broker.pid
     broker.command("stop")
     told = report.broker()
-    assert told["running"] is False and "hermes-busd start" in told["next"]
-    assert "stopped by hand" in told["next"]
+    assert told["running"] is False and told["next"] == "hermes-busd start"
+    line = report.page({**QUIET, "broker": told}).splitlines()[1]
+    assert line == "broker: not running (it was stopped by hand); start it: hermes-busd start"
 
 
 def test_rules_that_turned_bad_are_told(bus: Client, station: MakeStation, home: Path) -> None:

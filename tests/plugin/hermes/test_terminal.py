@@ -4,9 +4,11 @@ The host in an interactive CLI (HERMES-4), on a real bus, in a look-alike of her
 The look-alike is fakes/hermes_cli.py; tests/e2e_hermes/test_cli.py shows the same in the real one.
 """
 
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -223,3 +225,18 @@ def test_names(cli: Cli) -> None:
     assert found.names("s1") == ("", "s1") and found.names("bg_1") == ()
     cli.agent.session_id = "s1-compressed"
     assert found.names("s1-compressed") and found.names("s1")
+
+
+def test_the_window_is_closed(make_terminal: MakeTerminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    """HERMES-4.6: a signal makes Hermes interrupt its turn before it ends: nobody wished that."""
+    first = make_terminal()
+    id = first.send("HOLD", type="do")
+    assert first.cli.agent.holding.wait(30)
+    monkeypatch.setitem(sys.modules, "cli", SimpleNamespace(_signal_watchdog_armed=True))
+    first.cli.agent.interrupt("received signal 1")
+    first.close()
+    monkeypatch.delitem(sys.modules, "cli")
+    second = make_terminal()
+    second.cli.agent.go.set()
+    assert "error" not in second.outcome(id)["turn"]
+    assert "was cut off" in second.cli.prompts[0]

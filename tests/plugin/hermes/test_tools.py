@@ -364,3 +364,23 @@ def test_any_thread_may_call(station: MakeStation, box: Box) -> None:
     for thread in threads:
         thread.join(30)
     assert [one["state"] for one in told] == ["handled"] * 8 and len(box.got) == 8
+
+
+@pytest.mark.parametrize("args", [["x"], "text", 5, b"x"])
+def test_arguments_that_are_no_object(station: MakeStation, args: Any) -> None:
+    """HERMES-5.1: an error with the next step, nothing in the log."""
+    told = json.loads(tools.handler(station().runtime, tools.send)(args))
+    assert told["error"] == "the arguments are no object" and told["next"]
+
+
+def test_an_error_is_short(station: MakeStation, bus: Client) -> None:
+    """HERMES-5.1: whatever was given: a number beyond all floats, a deep list, a long id."""
+    call = caller(station())
+    deep: list[Any] = []
+    for _ in range(3000):
+        deep = [deep]
+    fields = {"target": "x", "type": "t", "text": "t"}
+    for args in ({"wait_s": 10**400}, {"wake": deep}, {"channel": "c" * 2_000_000}):
+        told = call("bus_send", **{**fields, **args})
+        assert "error" in told and len(json.dumps(told)) < 3000, args
+    assert len(json.dumps(call("bus_read", id="i" * 2_000_000))) < 3000
