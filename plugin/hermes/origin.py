@@ -170,7 +170,7 @@ def shaped(sources: Iterable[Any]) -> list[Any]:
     Return those of one chat's sources that have its true shape.
 
     A source that somebody made up is a direct chat (Hermes's default), or nobody's: where others
-    say group, or name a person, it is wrong (hermes-agent.md 2).
+    say group, or name a person, it is wrong: such sessions lie about where their chat is.
     """
     found = list(sources)
     groups = [source for source in found if getattr(source, "chat_type", "dm") != "dm"]
