@@ -195,8 +195,7 @@ class GatewayHost:
             found = origin.home(self._runner, channels.parse(channel), self._environ)
         except BadChannel:
             return channel
-        thread = f"?thread={found.thread}" if found.thread else ""
-        return f"{found.platform.lower()}:{found.chat_id}{thread}"
+        return origin.canonical(found)
 
     def note_sent(self, id: str) -> None:
         """A tool sent message `id` in the session that runs here: its answer belongs there."""

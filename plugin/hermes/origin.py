@@ -69,6 +69,12 @@ def token(source: Any) -> str:
     return f"{platform}:{chat}?thread={thread}" if thread else f"{platform}:{chat}"
 
 
+def canonical(channel: Channel) -> str:
+    """Return the token by which sessions of this chat are found, as `token` makes it."""
+    text = f"{channel.platform.lower()}:{channel.chat_id}"
+    return f"{text}?thread={channel.thread}" if channel.thread else text
+
+
 def _chat(source: Any) -> tuple[str, str, str]:
     parts = (getattr(source, name, None) for name in ("chat_id", "thread_id"))
     chat, thread = (str(part) if part is not None else "" for part in parts)

@@ -97,7 +97,7 @@ class Placing:
             return asked
         if turn:
             return self._in_chat(channel)
-        return origin.in_chat(self._runner, self._heard, channel) or _canonical(channel)
+        return origin.in_chat(self._runner, self._heard, channel) or origin.canonical(channel)
 
     def _asked(self, message: Message) -> Origin | None:
         for id in (message.reply_to, message.cause):
@@ -162,7 +162,7 @@ class Placing:
         found = origin.homes(self._runner, self._environ)
         if len(found) == 1:
             return found[0]
-        names = ", ".join(_canonical(channel) for channel in found)
+        names = ", ".join(origin.canonical(channel) for channel in found)
         if found:
             raise Unplaceable(f"reply: home, and there are several: {names}; name a channel")
         raise Unplaceable("reply: home, and no platform has a home channel: write /sethome in one")
@@ -178,7 +178,7 @@ class Placing:
 
     def _nobody(self, channel: Channel) -> str:
         text = (
-            f"nobody who may talk to this agent has written in {_canonical(channel)};"
+            f"nobody who may talk to this agent has written in {origin.canonical(channel)};"
             " write there once, or name a session"
         )
         threads = origin.threads(self._runner, self._heard, channel)
@@ -223,9 +223,3 @@ def _same_chat(found: Origin, channel: Channel) -> bool:
     there = channels.parse(origin.token(found.source))
     same = (there.platform, there.chat_id) == (channel.platform.lower(), channel.chat_id)
     return same and channel.thread in (None, there.thread)
-
-
-def _canonical(channel: Channel) -> str:
-    """Return the token by which sessions of this chat are found later (GatewayHost.names)."""
-    text = f"{channel.platform.lower()}:{channel.chat_id}"
-    return f"{text}?thread={channel.thread}" if channel.thread else text
