@@ -212,7 +212,7 @@ def test_an_inbox(peer: Peer, other: Peer, name: str) -> None:
     assert [row.get("silent") for row in everything] == [None, None, True, False]
     assert peer.ask("read", id=silent)["message"]["body"]["text"] == "for the inbox\nand more"
     error = peer.error("inbox", name=f"{name}x")
-    assert error.data["near"] == [name] and "did you mean" in error.text
+    assert error.data["near"][0] == name and "did you mean" in error.text
 
 
 def test_cancelling(peer: Peer, other: Peer, name: str) -> None:
