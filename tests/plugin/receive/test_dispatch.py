@@ -371,8 +371,9 @@ def test_stop_in_the_middle_of_a_turn(make_host: MakeHost, end: str) -> None:
     note = first.send("note", type="note")
     first.outcome(note)
     id = first.send("work", type="directive")
-    waiting = first.send("more", type="directive", sender="other")
     until(lambda: (folder / "pid").exists() and (folder / "pid").read_text())
+    # Only now: two senders are two lanes, and either's turn may begin first.
+    waiting = first.send("more", type="directive", sender="other")
     first.close()
     assert gone(folder / "pid")
     second = make_host(DIRECTIVE, NOTE, command="cat > $FOLDER/$WAKEBUS_ID; echo ok")
