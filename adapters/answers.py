@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
 from wakebus.adapters.base import Response, Token, json_object
-from wakebus.adapters.codes import DINGTALK, DINGTALK_WEBHOOK, FEISHU, Meaning, error
+from wakebus.adapters.codes import Meaning, error
 from wakebus.adapters.errors import (
     DeliveryError,
     Rejected,
@@ -25,8 +25,6 @@ from wakebus.adapters.markup import line
 
 # Tokens, signatures and keys are long runs without a space and seldom without a digit.
 _OPAQUE: Final = re.compile(r"(?=[A-Za-z_\-+/=%]*\d)[\w\-+/=%]{20,}|[\w\-+/=%]{40,}", re.ASCII)
-_NO_SESSION: Final = 300001  # of a custom robot the same code says that its token is unknown
-_PUNISHED_S: Final = 300.0  # an address with 10,000 calls in 20 s is shut out for 5 minutes
 _HEADER: Final = re.compile(r"[!-~]{1,4096}\Z")
 _SECONDS: Final = re.compile(r"\d{1,9}(\.\d{1,9})?", re.ASCII)
 _LOST: Final = frozenset({404, 405, 410})  # a wrong base URL: no later try will find it
@@ -43,41 +41,7 @@ def answer(response: Response) -> dict[str, Any]:
         raise stranger(response.status, exc.text) from exc
 
 
-def of_feishu(response: Response) -> dict[str, Any]:
-    """Return an answer with code 0 (an old custom bot's StatusCode), or raise what it means."""
-    found = answer(response)
-    code, message = found.get("code", found.get("StatusCode")), found.get("msg")
-    if type(code) is not int or (code == 0 and not _fine(response)):
-        raise stranger(response.status)
-    if code == 0:
-        return found
-    wait = seconds(response, "x-ogw-ratelimit-reset", "retry-after")
-    raise refusal(FEISHU, code, message, response, wait)
-
-
-def of_dingtalk(response: Response) -> dict[str, Any]:
-    """Return an answer without an error code of the OpenAPI or a webhook, or raise what it says."""
-    found = answer(response)
-    code, number, wait = found.get("code"), found.get("errcode"), seconds(response, "retry-after")
-    if found.get("punish"):
-        raise Throttled("too many calls from this machine's address", retry_after=_PUNISHED_S)
-    if isinstance(code, str) and code:
-        raise refusal(DINGTALK, code, found.get("message"), response, wait)
-    if number == _NO_SESSION and "token" in str(found.get("errmsg")).lower():
-        raise Rejected(reason(number, found.get("errmsg"), "check DINGTALK_WEBHOOK_URL"))
-    if type(number) is int and number != 0:
-        raise refusal(DINGTALK_WEBHOOK, number, found.get("errmsg"), response, wait)
-    if not _fine(response) or ("errcode" in found and type(number) is not int):
-        raise stranger(response.status)
-    if found.get("flowControlledStaffIdList"):
-        raise Throttled("flowControlledStaffIdList: too many messages to this user")
-    for name in ("invalidStaffIdList", "filteredStaffIdList"):
-        if found.get(name):
-            raise Rejected(f"{name}: DingTalk does not deliver to this user")
-    return found
-
-
-def _fine(response: Response) -> bool:
+def fine(response: Response) -> bool:
     return 200 <= response.status < 300
 
 

@@ -7,15 +7,30 @@ an older adapter stays an adapter.
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final, Literal, Protocol, runtime_checkable
+from typing import Any, ClassVar, Final, Literal, Protocol
 from urllib.parse import urlsplit
 
-from wakebus.adapters.errors import Uncertain
+from wakebus.adapters.errors import Scope, Uncertain
 
 Word = Literal["sent", "rejected", "not_sent", "uncertain"]
 Unit = Literal["characters", "utf16", "bytes"]
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """
+    A published limit: at most `count` messages in `seconds`.
+
+    scope: to one chat, or of the whole app. kinds: the targets (`Target.kind`) that it is for and
+    that share it; empty: all.
+    """
+
+    count: int
+    seconds: float
+    scope: Scope = "chat"
+    kinds: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +41,17 @@ class Capabilities:
     max_text: of one request, in `unit` (code points, UTF-16 code units, UTF-8 bytes).
     threads: a target may name a thread. idempotent_s: for so many seconds a second request with
     the same key makes no second message (0: never, Feishu 3600, Mattermost 30, math.inf: always).
+    limits: kept before the platform has to say so. max_file: bytes of one file, 0: takes none.
+    settings: the variables that it reads, for people who look what is configured.
     """
 
     max_text: int
     unit: Unit = "characters"
     threads: bool = False
     idempotent_s: float = 0.0
+    limits: tuple[Limit, ...] = ()
+    max_file: int = 0
+    settings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +70,28 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
+class File:
+    """
+    A file for a chat; `name` is clean and has no slash.
+
+    What an upload leaves for the request that shows it: `ref`, the platform's word for the file;
+    `url`, where its bytes go; `stored`, that they are there.
+    """
+
+    name: str
+    data: bytes = field(repr=False)
+    media_type: str = "application/octet-stream"
+    ref: str = ""
+    url: str = field(default="", repr=False)
+    stored: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Outgoing:
     """
-    A text for one request: clean, within `max_text`. `key`: the same for every resend of it.
+    What one request sends: a text, clean and within `max_text`, or a `file` (`text` is "" then).
+
+    `key`: the same for every resend of it.
 
     token: what `parse_token` returned, "" where the way needs none. way: one of `ways`. webhook: a
     session webhook's URL that came with the message. at: Unix seconds, for signatures. whole: the
@@ -67,6 +106,7 @@ class Outgoing:
     webhook: str | None = field(default=None, repr=False)
     at: float = 0.0
     whole: str = ""
+    file: File | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,46 +177,6 @@ class Adapter(Protocol):
 
     def parse_response(self, response: Response) -> Sent:
         """Return what the platform says it did, or raise a DeliveryError."""
-        ...
-
-
-@runtime_checkable
-class Measures(Protocol):
-    """An adapter whose limit is not that of the bare text (escapes, an envelope)."""
-
-    def measure(self, text: str) -> int:
-        """Return what this text takes of `max_text`, in the card's unit."""
-        ...
-
-
-@runtime_checkable
-class HasWays(Protocol):
-    """An adapter with several ways to one chat; after WayClosed the next one is taken."""
-
-    def ways(self, target: Target, outgoing: Outgoing) -> Sequence[str]:
-        """Return the ways that are set up for this chat, best first; raise Rejected for none."""
-        ...
-
-
-@runtime_checkable
-class KeysByWay(Protocol):
-    """An adapter whose key makes a resend safe on some of its ways only."""
-
-    def key_time(self, target: Target, way: str) -> float:
-        """Return `idempotent_s` of this way, in seconds; 0: a resend may double."""
-        ...
-
-
-@runtime_checkable
-class HasToken(Protocol):
-    """An adapter whose requests need an access token, which the shell gets, keeps and renews."""
-
-    def token_request(self, way: str) -> Request | None:
-        """Return the request that gets a token; None where this way needs none."""
-        ...
-
-    def parse_token(self, response: Response) -> Token:
-        """Return the token, or raise a DeliveryError."""
         ...
 
 

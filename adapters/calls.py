@@ -12,19 +12,8 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from wakebus.adapters import base
-from wakebus.adapters.base import (
-    Adapter,
-    HasToken,
-    HasWays,
-    KeysByWay,
-    Measures,
-    Outgoing,
-    Request,
-    Target,
-    Token,
-    Transport,
-    Word,
-)
+from wakebus.adapters.abilities import HasToken, HasWays, KeysByWay, Measures
+from wakebus.adapters.base import Adapter, Outgoing, Request, Target, Token, Transport, Word
 from wakebus.adapters.errors import (
     BrokenAdapter,
     DeliveryError,

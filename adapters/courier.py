@@ -21,7 +21,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final, NamedTuple, TextIO, TypeVar
 
-from wakebus.adapters.base import Adapter, ChannelResult, KeysByWay, Target, Transport
+from wakebus.adapters.abilities import KeysByWay
+from wakebus.adapters.base import Adapter, ChannelResult, Target, Transport
 from wakebus.adapters.errors import DeliveryError, NotSent, Rejected, Uncertain
 from wakebus.adapters.markup import line
 from wakebus.adapters.progress import Book, Notes, Overtaken

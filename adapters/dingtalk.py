@@ -10,7 +10,8 @@ from typing import Any, ClassVar, Final
 
 from wakebus.adapters import answers, bodies, ids, urls
 from wakebus.adapters.base import Capabilities, Outgoing, Request, Response, Sent, Target, Token
-from wakebus.adapters.errors import BadTarget, Rejected
+from wakebus.adapters.errors import Rejected
+from wakebus.adapters.facts import dingtalk as facts
 
 _ENVELOPE: Final = 400  # bytes around the text at most: title, keys, quotes
 _SESSION: Final = "/robot/sendBySession"
@@ -32,9 +33,8 @@ class DingTalk:
 
     def parse_target(self, chat_id: str, thread: str | None) -> Target:
         """Return the chat; its kind is group, user or webhook."""
-        kind = ids.kind_of("dingtalk", chat_id, ids.DINGTALK, ids.DINGTALK_RIGHT)
-        if thread is not None:
-            raise BadTarget(f"dingtalk chat {chat_id!r}: no threads there; leave ?thread= out")
+        kind = ids.kind_of("dingtalk", chat_id, facts.IDS, facts.RIGHT)
+        ids.no_thread("dingtalk", chat_id, thread)
         return Target("dingtalk", chat_id, kind=kind)
 
     def ways(self, target: Target, outgoing: Outgoing) -> Sequence[str]:
@@ -53,24 +53,24 @@ class DingTalk:
 
     def measure(self, text: str) -> int:
         """Return the bytes of the msgParam that carries this text, as JSON in JSON."""
-        return bodies.nested(bodies.with_breaks(text)) + _ENVELOPE
+        return bodies.nested(facts.with_breaks(text)) + _ENVELOPE
 
     def build_request(self, target: Target, outgoing: Outgoing) -> Request:
         """Return the request of this way; without an `at` block it mentions nobody."""
         way = outgoing.way or self.ways(target, outgoing)[0]
-        content = bodies.titled(outgoing.text)
+        content = facts.titled(outgoing.text)
         if way == "openapi":
             return self._openapi(target, bodies.compact(content), outgoing.token)
         url = outgoing.webhook or ""
         if way == "webhook":
-            url = bodies.dingtalk_signed(self._webhook, self._secret, outgoing.at)
+            url = facts.signed(self._webhook, self._secret, outgoing.at)
         elif fault := self.session_fault(url):
             raise Rejected(f"session webhook: {fault}")
         return bodies.post(url, {"msgtype": "markdown", "markdown": content})
 
     def parse_response(self, response: Response) -> Sent:
         """Return the task's id ("" of a webhook), or raise what the answer means."""
-        found = answers.of_dingtalk(response)
+        found = facts.read(response)
         if "errcode" in found:
             return Sent()
         if isinstance(key := found.get("processQueryKey"), str) and key:
@@ -87,11 +87,11 @@ class DingTalk:
     def parse_token(self, response: Response) -> Token:
         """Return the token for the seconds that its answer says."""
         with answers.of_a_token():
-            found = answers.of_dingtalk(response)
+            found = facts.read(response)
             return answers.token(found.get("accessToken"), found.get("expireIn"))
 
     def _openapi(self, target: Target, content: str, token: str) -> Request:
-        to = ids.bare(target.chat_id, ids.DINGTALK[target.kind])
+        to = ids.bare(target.chat_id, facts.IDS[target.kind])
         name, chat = "groupMessages/send", dict[str, Any](openConversationId=to)
         if target.kind == "user":
             name, chat = "oToMessages/batchSend", {"userIds": [to]}

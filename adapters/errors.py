@@ -6,6 +6,8 @@ What goes wrong between a text and a chat, sorted by what the caller does.
         * BadChannel  BadTarget  UnknownAdapter  BrokenAdapter  BadSetting
     * NotSent         certainly not accepted: send again later             -> `not_sent`
         * Throttled (wait `.retry_after`)  Unavailable (back off)
+        * Held (gate.py: our own pace, or a circuit that is open; nothing was begun)
+        * Moved (the chat has another id now: there, once)
         * TokenRefused (get another token, once)  WayClosed (take the next way, now)
         * Stopped (retry.py: the host ends; the rest goes out when it runs again)
             * Overtaken (progress.py: another courier has taken the message over)
@@ -14,9 +16,11 @@ What goes wrong between a text and a chat, sorted by what the caller does.
 Codes begin with `channel_`, because the broker has an `unavailable` of its own.
 """
 
-from typing import Any
+from typing import Any, Literal
 
 from wakebus.broker.errors import WakebusError
+
+Scope = Literal["chat", "app"]
 
 
 class DeliveryError(WakebusError):
@@ -59,11 +63,27 @@ class NotSent(DeliveryError):
 
 
 class Throttled(NotSent):
-    """Too fast. `retry_after`: seconds that the platform asks for, None if it does not say."""
+    """
+    Too fast. `retry_after`: seconds that the platform asks for, None if it does not say.
 
-    def __init__(self, text: str, *, retry_after: float | None = None, **data: Any) -> None:
+    scope: what it holds up, as far as the platform tells: this chat, or all that the app sends.
+    """
+
+    def __init__(
+        self,
+        text: str,
+        *,
+        retry_after: float | None = None,
+        scope: Scope = "chat",
+        **data: Any,
+    ) -> None:
         super().__init__(text, **data)
         self.retry_after = retry_after
+        self.scope = scope
+
+
+class Held(Throttled):
+    """Not begun: our own pace, or the platform's circuit is open. `retry_after`: seconds."""
 
 
 class Unavailable(NotSent):
@@ -72,6 +92,14 @@ class Unavailable(NotSent):
 
 class TokenRefused(NotSent):
     """The platform does not take this access token (any more)."""
+
+
+class Moved(NotSent):
+    """The chat has the id `chat_id` now (a Telegram group that became a supergroup)."""
+
+    def __init__(self, text: str, chat_id: str, **data: Any) -> None:
+        super().__init__(text, **data)
+        self.chat_id = chat_id
 
 
 class WayClosed(NotSent):

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Final
 from wakebus.adapters import answers, bodies, ids, urls
 from wakebus.adapters.base import Capabilities, Outgoing, Request, Response, Sent, Target, Token
 from wakebus.adapters.errors import BadSetting, BadTarget
+from wakebus.adapters.facts import feishu as facts
 
 _HOSTS: Final = {"feishu": "https://open.feishu.cn", "lark": "https://open.larksuite.com"}
 _ENVELOPE: Final = 600  # bytes around the text at most: receive_id, uuid, keys, signature
@@ -31,8 +32,8 @@ class Feishu:
 
     def parse_target(self, chat_id: str, thread: str | None) -> Target:
         """Return the chat; its kind is Feishu's receive_id_type, or webhook."""
-        kind = ids.kind_of("feishu", chat_id, ids.FEISHU, ids.FEISHU_RIGHT)
-        if thread is not None and (kind == "webhook" or not ids.FEISHU_MESSAGE.fullmatch(thread)):
+        kind = ids.kind_of("feishu", chat_id, facts.IDS, facts.RIGHT)
+        if thread is not None and (kind == "webhook" or not facts.MESSAGE.fullmatch(thread)):
             raise BadTarget(
                 f"feishu chat {chat_id!r}: thread {thread[:80]!r} is no message's id (om_…)"
             )
@@ -53,22 +54,22 @@ class Feishu:
 
     def measure(self, text: str) -> int:
         """Return the bytes of the largest request that carries this text."""
-        return bodies.nested(bodies.without_mentions(text)) + _ENVELOPE
+        return bodies.nested(facts.without_mentions(text)) + _ENVELOPE
 
     def build_request(self, target: Target, outgoing: Outgoing) -> Request:
         """Return the request of this way; a thread is a reply to the message that opened it."""
         way = outgoing.way or self.ways(target, outgoing)[0]
-        text = bodies.without_mentions(outgoing.text)
+        text = facts.without_mentions(outgoing.text)
         if way == "webhook":
-            sign = bodies.feishu_sign(self._secret, outgoing.at) if self._secret else {}
+            sign = facts.sign(self._secret, outgoing.at) if self._secret else {}
             return bodies.post(
                 self._webhook, sign | {"msg_type": "text", "content": {"text": text}}
             )
-        post = {"zh_cn": {"content": [[{"tag": "md", "text": bodies.without_images(text)}]]}}
+        post = {"zh_cn": {"content": [[{"tag": "md", "text": facts.without_images(text)}]]}}
         content = bodies.compact(post if way == "post" else {"text": text})
         body = {"msg_type": way, "content": content, "uuid": bodies.uuid_of(outgoing.key, 50)}
         to = f"?receive_id_type={target.kind}"
-        more: dict[str, Any] = {"receive_id": ids.bare(target.chat_id, ids.FEISHU[target.kind])}
+        more: dict[str, Any] = {"receive_id": ids.bare(target.chat_id, facts.IDS[target.kind])}
         if target.thread:
             to, more = f"/{target.thread}/reply", {"reply_in_thread": True}
         url = f"{self._api}/im/v1/messages{to}"
@@ -76,7 +77,7 @@ class Feishu:
 
     def parse_response(self, response: Response) -> Sent:
         """Return the message's id ("" of a custom bot), or raise what the code means."""
-        data = answers.of_feishu(response).get("data")
+        data = facts.read(response).get("data")
         found = data.get("message_id") if isinstance(data, dict) else None
         return Sent(found if isinstance(found, str) else "")
 
@@ -90,5 +91,5 @@ class Feishu:
     def parse_token(self, response: Response) -> Token:
         """Return the token for the seconds that its answer says."""
         with answers.of_a_token():
-            found = answers.of_feishu(response)
+            found = facts.read(response)
             return answers.token(found.get("tenant_access_token"), found.get("expire"))

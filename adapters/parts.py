@@ -17,9 +17,9 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from wakebus.adapters import calls
+from wakebus.adapters.abilities import HasToken
 from wakebus.adapters.base import (
     Adapter,
-    HasToken,
     Outgoing,
     Part,
     Progress,

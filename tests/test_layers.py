@@ -21,7 +21,14 @@ CLIENT_NAMES = {"Client", "Delivery", "Later", "Message", "Outcome", "Refusal", 
 PURE = [
     *("broker.wire", "broker.message", "broker.state", "broker.mailbox", "broker.errors"),
     *("broker.topics", "broker.event"),
-    *("adapters.base", "adapters.channel", "adapters.errors", "adapters.markup"),
+    *(
+        "adapters.base",
+        "adapters.abilities",
+        "adapters.gate",
+        "adapters.channel",
+        "adapters.errors",
+        "adapters.markup",
+    ),
     *("adapters.answers", "adapters.bodies", "adapters.codes", "adapters.ids", "adapters.urls"),
     *(
         "broker.gaps",
@@ -73,6 +80,10 @@ def imports_of(file: Path) -> set[str]:
             assert node.level == 0, f"{file}: imports are absolute"
             found |= {node.module or ""} | {f"{node.module}.{alias.name}" for alias in node.names}
     return found
+
+
+# A platform's facts are data and what reads it.
+PURE += [name for name in modules() if name.startswith("adapters.facts.")]
 
 
 def stdlib() -> frozenset[str]:

@@ -23,19 +23,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wakebus.adapters import registry
-from wakebus.adapters.base import (
-    Adapter,
-    HasToken,
-    HasWays,
-    KeysByWay,
-    Measures,
-    Outgoing,
-    Request,
-    Response,
-    Sent,
-    Target,
-    Token,
-)
+from wakebus.adapters.abilities import HasToken, HasWays, KeysByWay, Measures
+from wakebus.adapters.base import Adapter, Outgoing, Request, Response, Sent, Target, Token
 from wakebus.adapters.calls import ways_of
 from wakebus.adapters.channel import parse
 from wakebus.adapters.errors import (

@@ -5,7 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wakebus.adapters.errors import BadTarget
-from wakebus.adapters.ids import DINGTALK, FEISHU, Shapes, bare, kind_of
+from wakebus.adapters.facts.dingtalk import IDS as DINGTALK
+from wakebus.adapters.facts.feishu import IDS as FEISHU
+from wakebus.adapters.ids import Shapes, bare, kind_of
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,1 @@
+"""What each platform says and wants to hear; one pure file per platform, beside its adapter."""

@@ -1,0 +1,121 @@
+"""
+What DingTalk says and wants to hear: ids, codes, answers, the shape of a text.
+
+Rule 1: pure. Rule 2: the code decides before the status: errors stand in 200, throttles in 403.
+Source: open.dingtalk.com, robot-message-type, error codes appendix B, custom-robot-access.
+"""
+
+import base64
+import hashlib
+import hmac
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import quote
+
+from wakebus.adapters import answers
+from wakebus.adapters.base import Response
+from wakebus.adapters.codes import THROTTLED, TOKEN, Meaning
+from wakebus.adapters.errors import Rejected, Throttled
+from wakebus.adapters.ids import Shapes
+from wakebus.adapters.markup import line
+
+# A conversation's id is base64 behind `cid`. All else is a person's staff id, which the
+# organisation may choose; `$:LWCP_v1:$…` (a sender's id in messages) is none.
+IDS: Final[Shapes] = {
+    "webhook": re.compile(r"(webhook)"),
+    "group": re.compile(r"(?:group:)?(cid[A-Za-z0-9+/=_-]{1,125})"),
+    "user": re.compile(r"(?:user:|(?!group:|cid))(\w[\w.@+-]{0,63})"),
+}
+RIGHT: Final = (
+    "write cid… or group:cid… (group), user:STAFF_ID (person) or webhook;"
+    " $:LWCP_v1:$… is no staff id"
+)
+
+_NO_GROUP: Final = (
+    "the robot is not in this group, or the id is a 1:1 chat's; a person is user:STAFF_ID"
+)
+
+CODES: Final[Mapping[str, Meaning]] = {
+    "InvalidAuthentication": TOKEN,
+    # "Forbidden", and yet the next second is free: 20 QPS per app and API.
+    "Forbidden.AccessDenied.QpsLimitForAppkeyAndApi": Meaning("throttled", wait_s=1.0),
+    "Forbidden.AccessDenied.QpsLimitForApi": Meaning("throttled", wait_s=1.0),
+    **dict.fromkeys(("send.too.fast", "send.byToken.tooFast"), THROTTLED),
+    **dict.fromkeys(("too.many.group", "too.many.people"), THROTTLED),
+    "Forbidden.AccessDenied.ApiCountLimitForOrg": Meaning(advice="the month's quota is used up"),
+    # There is no key: sent again, it might stand there twice.
+    **dict.fromkeys(("unknown.send.result", "system.error"), Meaning("uncertain")),
+    **dict.fromkeys(("session.expired", "session.notExisted"), Meaning("closed")),
+    "resource.not.found": Meaning(advice=_NO_GROUP),
+    "invalid.openConversationId": Meaning(advice=_NO_GROUP),
+    "staffId.notExisted": Meaning(advice="a user is named by the staff id (userId)"),
+    "invalidClientIdOrSecret": Meaning(
+        advice="check DINGTALK_CLIENT_ID and DINGTALK_CLIENT_SECRET"
+    ),
+    "invalidParameter.robotCode.notExsit": Meaning(advice="check DINGTALK_ROBOT_CODE"),
+}
+
+# The webhooks' `errcode`. A robot that is too fast is mute for 10 minutes.
+WEBHOOK_CODES: Final[Mapping[int, Meaning]] = {
+    -1: Meaning("uncertain"),
+    **dict.fromkeys((40014, 42001), TOKEN),
+    130101: Meaning("throttled", wait_s=600.0),
+    **dict.fromkeys((90002, 90018), THROTTLED),
+    90020: Meaning(advice="the month's quota is used up"),
+    300001: Meaning("closed"),
+    310000: Meaning(advice="check the robot's keyword, DINGTALK_WEBHOOK_SECRET and address list"),
+}
+
+_NO_SESSION: Final = 300001  # of a custom robot the same code says that its token is unknown
+_PUNISHED_S: Final = 300.0  # an address with 10,000 calls in 20 s is shut out for 5 minutes
+_ONE_BREAK: Final = re.compile(r"(?<!\n)\n(?!\n)")
+_TITLE_MARKS: Final = re.compile(r"\A[#>*\-+`~\s|]+|\*\*|~~|`")
+TITLE: Final = 48  # characters, of which escaping makes at most 4 bytes each
+
+
+def read(response: Response) -> dict[str, Any]:
+    """Return an answer without an error code of the OpenAPI or a webhook, or raise what it says."""
+    found = answers.answer(response)
+    code, number, wait = (
+        found.get("code"),
+        found.get("errcode"),
+        answers.seconds(response, "retry-after"),
+    )
+    if found.get("punish"):
+        raise Throttled("too many calls from this machine's address", retry_after=_PUNISHED_S)
+    if isinstance(code, str) and code:
+        raise answers.refusal(CODES, code, found.get("message"), response, wait)
+    if number == _NO_SESSION and "token" in str(found.get("errmsg")).lower():
+        raise Rejected(answers.reason(number, found.get("errmsg"), "check DINGTALK_WEBHOOK_URL"))
+    if type(number) is int and number != 0:
+        raise answers.refusal(WEBHOOK_CODES, number, found.get("errmsg"), response, wait)
+    if not answers.fine(response) or ("errcode" in found and type(number) is not int):
+        raise answers.stranger(response.status)
+    if found.get("flowControlledStaffIdList"):
+        raise Throttled("flowControlledStaffIdList: too many messages to this user")
+    for name in ("invalidStaffIdList", "filteredStaffIdList"):
+        if found.get(name):
+            raise Rejected(f"{name}: DingTalk does not deliver to this user")
+    return found
+
+
+def with_breaks(text: str) -> str:
+    """Return `text` with DingTalk's line breaks: Markdown joins lines without two spaces."""
+    return _ONE_BREAK.sub("  \n", text)
+
+
+def titled(text: str) -> dict[str, str]:
+    """Return DingTalk's Markdown content; a notification shows the title: the text's beginning."""
+    title = line(_TITLE_MARKS.sub("", text[:1000]), TITLE) or "message"
+    return {"title": title, "text": with_breaks(text)}
+
+
+def signed(url: str, secret: str, at: float) -> str:
+    """Return a custom robot's URL, signed where it has a secret: `timestamp` (ms) and `sign`."""
+    if not secret:
+        return url
+    stamp = int(at * 1000)
+    digest = hmac.new(secret.encode(), f"{stamp}\n{secret}".encode(), hashlib.sha256).digest()
+    sign = quote(base64.b64encode(digest), safe="")
+    return f"{url}{'&' if '?' in url else '?'}timestamp={stamp}&sign={sign}"

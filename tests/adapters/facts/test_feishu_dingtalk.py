@@ -1,0 +1,150 @@
+"""What Feishu and DingTalk say and want to hear."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wakebus.adapters import bodies
+from wakebus.adapters.base import Response
+from wakebus.adapters.dingtalk import DingTalk
+from wakebus.adapters.errors import DeliveryError, Uncertain
+from wakebus.adapters.facts import dingtalk, feishu
+from wakebus.adapters.feishu import Feishu
+
+
+@given(st.text(st.sampled_from('a"\\\n 中😀')), st.text(st.sampled_from('a"\\\n 中😀')))
+def test_a_longer_text_measures_more(one: str, two: str) -> None:
+    """Cutting finds its place by halving: the measure grows with the text."""
+    for change in (dingtalk.with_breaks, feishu.without_mentions):
+        assert bodies.nested(change(one)) <= bodies.nested(change(one + two))
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ('<at user_id="all">all</at>', '＜at user_id="all">all＜/at>'),
+        ("<AT id=all>", "＜AT id=all>"),
+        ("< at id=all>", "＜ at id=all>"),
+        ("<person id='ou_1'>", "＜person id='ou_1'>"),
+        ("<attr> <atomic> a<b", "<attr> <atomic> a<b"),
+        ("<at", "＜at"),
+    ],
+)
+def test_without_mentions(text: str, shown: str) -> None:
+    """Nobody is called, and it can still be read."""
+    assert feishu.without_mentions(text) == shown
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("unit", ["\n", "[", "![", "`", "< ", "<", "|", "*", "  ", "![a](", "<\n/"])
+def test_a_hostile_text(unit: str) -> None:
+    """Half a mebibyte of marks is read in no time worth speaking of, not in its square."""
+    text = unit * (1 << 18)
+    bodies.is_markdown(text)
+    feishu.without_images(feishu.without_mentions(text))
+    dingtalk.titled(text)
+
+
+def test_without_images() -> None:
+    """A picture from elsewhere is a link."""
+    assert feishu.without_images("a ![x](https://y) [z](w)!") == "a [x](https://y) [z](w)!"
+
+
+def test_with_breaks() -> None:
+    """Single line ends become breaks; paragraphs stay."""
+    assert dingtalk.with_breaks("a\nb\n\nc") == "a  \nb\n\nc"
+
+
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        ("## Build done\nmore", "Build done more"),
+        ("**bold** `x`", "bold x"),
+        ("###", "message"),
+        ("中" * 99, "中" * 47 + "…"),
+    ],
+)
+def test_title(text: str, title: str) -> None:
+    """What the notification shows: the beginning, bounded, never empty."""
+    assert dingtalk.titled(text)["title"] == title
+
+
+def test_an_unsigned_robot() -> None:
+    """Without a secret the URL stays as it is; with one it gets a query."""
+    assert dingtalk.signed("https://x/", "", 1.0) == "https://x/"
+    assert dingtalk.signed("https://x/", "s", 1.0).startswith("https://x/?timestamp=1000&")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [{"code": 0}, {"StatusCode": 0}, {"code": 0, "StatusCode": 1}],
+)
+def test_of_feishu(body: dict[str, Any]) -> None:
+    """Code 0, or an old custom bot's StatusCode, with a 2xx."""
+    data = json.dumps(body).encode()
+    assert feishu.read(Response(200, data)) == body
+    for status in (302, 400, 500):
+        with pytest.raises(DeliveryError):
+            feishu.read(Response(status, data))
+
+
+def test_of_dingtalk() -> None:
+    """No error code, no list with the user in it."""
+    for body in ({"errcode": 0}, {"processQueryKey": "k", "invalidStaffIdList": []}):
+        assert dingtalk.read(Response(200, json.dumps(body).encode())) == body
+    for bad in ({"errcode": 0.5}, {"errcode": None}, {"errcode": False}, {"errcode": "0"}):
+        with pytest.raises(Uncertain):
+            dingtalk.read(Response(200, json.dumps(bad).encode()))
+
+
+VALUE = (
+    st.none() | st.booleans() | st.integers(-1, 1) | st.floats() | st.sampled_from(["", "a", []])
+)
+
+
+LISTS = ("invalidStaffIdList", "filteredStaffIdList", "flowControlledStaffIdList")
+
+
+NAMES = ("code", "StatusCode", "errcode", "processQueryKey", "punish", "msg", "data", *LISTS)
+
+
+@given(
+    st.sampled_from([200, 201, 302, 400, 429, 500]), st.dictionaries(st.sampled_from(NAMES), VALUE)
+)
+def test_a_success_is_exactly_that(status: int, body: dict[str, Any]) -> None:
+    """B11, B12: whatever stands in an answer, `sent` is a 2xx with the platform's own criterion."""
+    response = Response(status, json.dumps(body).encode())
+    for adapter in (Feishu({}), DingTalk({})):
+        try:
+            adapter.parse_response(response)
+        except DeliveryError:
+            continue
+        assert 200 <= status < 300
+        if isinstance(adapter, Feishu):
+            assert body.get("code", body.get("StatusCode")) == 0
+        else:
+            assert body.get("errcode") == 0 or body["processQueryKey"] == "a"
+            assert not any(body.get(name) for name in (*LISTS, "punish"))
+
+
+def test_b18_what_looks_permanent_is_not() -> None:
+    """B18: the codes that others took for final are throttles or refused tokens."""
+    assert {feishu.CODES[code].kind for code in (99991400, 230020, 11232)} == {"throttled"}
+    assert feishu.CODES[99991663].kind == "token"
+    assert dingtalk.CODES["Forbidden.AccessDenied.QpsLimitForAppkeyAndApi"].kind == "throttled"
+
+
+def test_b20_what_looks_passing_is_not() -> None:
+    """B20: what no later try mends is final: quotas of a month, ids, abilities."""
+    assert feishu.CODES[230006].kind == feishu.CODES[230001].kind == "rejected"
+    assert dingtalk.CODES["Forbidden.AccessDenied.ApiCountLimitForOrg"].kind == "rejected"
+    assert dingtalk.WEBHOOK_CODES[90020].kind == dingtalk.WEBHOOK_CODES[310000].kind == "rejected"
+
+
+def test_advice_for_what_is_mended_by_hand() -> None:
+    """A listed rejection says what to do next."""
+    for table in (feishu.CODES, dingtalk.CODES, dingtalk.WEBHOOK_CODES):
+        assert all(found.advice for found in table.values() if found.kind == "rejected")
