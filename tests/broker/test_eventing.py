@@ -221,6 +221,7 @@ def test_without_a_broker(broker: Broker, name: str) -> None:
     """What waits for the broker ends in time and says what did not happen."""
     with Client(timeout=0.3) as client:
         client.publish(name)
+        until(lambda: client.connected(0))  # publishing waits for nothing
         with frozen(broker.pid):
             with pytest.raises(TimedOut, match="did not take the subscription"):
                 client.subscribe(name, print)
