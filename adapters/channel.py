@@ -11,6 +11,7 @@ import unicodedata
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from wakebus.adapters import home
 from wakebus.adapters.errors import BadChannel
 from wakebus.broker.message import MAX_CHANNEL
 
@@ -49,31 +50,38 @@ def parse(token: str) -> Channel:
 
 def resolve(channel: Channel, env: Mapping[str, str]) -> Channel:
     """
-    Return `channel` with a chat id: its own, else the one in `<PLATFORM>_HOME_CHANNEL`.
+    Return `channel` with a chat id: its own, else that of the platform's home (home.py).
 
-    The variable's value is `chat` or `platform:chat`, with or without `?thread=ID`; else
-    `<PLATFORM>_HOME_CHANNEL_THREAD_ID` names the thread. Raises BadChannel naming the variable.
+    A home is `chat` or `platform:chat`, with or without `?thread=ID`. Raises BadChannel naming the
+    variable, or file and key.
     """
     if channel.chat_id is not None:
         return channel
-    variable = home_variable(channel.platform)
-    if not (value := env.get(variable, "").strip()):
-        raise BadChannel(
-            f"channel {channel.token!r} names no chat, and {variable} is not set;"
-            f" write {channel.platform}:CHAT, or set {variable} in $HERMES_HOME/.env,"
-            " which the courier reads"
-        )
-    _check(value, variable)
-    chat_id, thread = _split_thread(value.removeprefix(f"{channel.platform}:"), variable)
+    found = home.find(channel.platform, env)
+    if found is None:
+        raise BadChannel(_no_home(channel))
+    _check(found.chat, found.where)
+    chat_id, thread = _split_thread(found.chat.removeprefix(f"{channel.platform}:"), found.where)
     if not chat_id:
-        raise BadChannel(f"{variable} names no chat")
-    own = thread or env.get(f"{variable}_THREAD_ID", "").strip() or None
+        raise BadChannel(f"{found.where} names no chat")
+    if found.thread:
+        _check(found.thread, f"the thread of {found.where}")
+    own = thread or found.thread or None
     return channel._replace(chat_id=chat_id, thread=channel.thread or own)
 
 
 def home_variable(platform: str) -> str:
     """Return the name of the environment variable with this platform's home channel."""
-    return re.sub(r"[^A-Z0-9]", "_", platform.upper()) + "_HOME_CHANNEL"
+    return home.variable(platform)
+
+
+def _no_home(channel: Channel) -> str:
+    platform, variable = channel.platform, home.variable(channel.platform)
+    return (
+        f"channel {channel.token!r} names no chat, and {variable} is not set;"
+        f" write {platform}:CHAT, or set {variable} in $HERMES_HOME/.env"
+        f" (or platforms.{platform}.home_channel in {home.CONFIG}), which the courier reads"
+    )
 
 
 def _check(text: str, what: str) -> None:

@@ -16,11 +16,12 @@ from wakebus.adapters.errors import (
     Scope,
     Throttled,
     TokenRefused,
+    Unavailable,
     Uncertain,
     WayClosed,
 )
 
-Kind = Literal["token", "throttled", "rejected", "closed", "uncertain"]
+Kind = Literal["token", "throttled", "unavailable", "rejected", "closed", "uncertain"]
 
 
 class Meaning(NamedTuple):
@@ -46,6 +47,7 @@ def error(meaning: Meaning, text: str, wait_s: float | None = None) -> DeliveryE
 
 _ERRORS: Final[Mapping[Kind, type[DeliveryError]]] = {
     "token": TokenRefused,
+    "unavailable": Unavailable,
     "rejected": Rejected,
     "closed": WayClosed,
     "uncertain": Uncertain,

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 from wakebus.adapters import answers, bodies, ids, urls
-from wakebus.adapters.base import Capabilities, Outgoing, Request, Response, Sent, Target, Token
+from wakebus.adapters.base import Outgoing, Request, Response, Sent, Target, Token
 from wakebus.adapters.errors import Rejected
 from wakebus.adapters.facts import dingtalk as facts
 
@@ -21,7 +21,7 @@ _API: Final = "DINGTALK_CLIENT_ID and DINGTALK_CLIENT_SECRET"
 class DingTalk:
     """Groups, people, and the chat of a session webhook; no threads and no keys."""
 
-    capabilities: ClassVar = Capabilities(15_000, "bytes")  # of msgParam, serialized
+    capabilities: ClassVar = facts.CARD
 
     def __init__(self, env: Mapping[str, str]) -> None:
         self._app = urls.pair(env, "DINGTALK_CLIENT_ID", "DINGTALK_CLIENT_SECRET")
@@ -79,7 +79,7 @@ class DingTalk:
 
     def token_request(self, way: str) -> Request | None:
         """Return the request for an access token; webhooks carry their own."""
-        if way != "openapi" or self._app is None:
+        if way in ("session", "webhook") or self._app is None:
             return None
         body = dict(zip(("appKey", "appSecret"), self._app, strict=True))
         return bodies.post(f"{self._api}/v1.0/oauth2/accessToken", body)

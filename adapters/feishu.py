@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 from wakebus.adapters import answers, bodies, ids, urls
-from wakebus.adapters.base import Capabilities, Outgoing, Request, Response, Sent, Target, Token
+from wakebus.adapters.base import File, Outgoing, Request, Response, Sent, Target, Token
 from wakebus.adapters.errors import BadSetting, BadTarget
 from wakebus.adapters.facts import feishu as facts
 
@@ -19,8 +19,7 @@ _ENVELOPE: Final = 600  # bytes around the text at most: receive_id, uuid, keys,
 class Feishu:
     """An app's uuid makes one message within an hour; a custom bot has no such thing."""
 
-    # A custom bot takes 20 KB, a post 30, a text 150: the smallest, so that no way cuts otherwise.
-    capabilities: ClassVar = Capabilities(20_000, "bytes", threads=True, idempotent_s=3600)
+    capabilities: ClassVar = facts.CARD
 
     def __init__(self, env: Mapping[str, str]) -> None:
         if (domain := urls.setting(env, "FEISHU_DOMAIN").lower() or "feishu") not in _HOSTS:
@@ -59,21 +58,25 @@ class Feishu:
     def build_request(self, target: Target, outgoing: Outgoing) -> Request:
         """Return the request of this way; a thread is a reply to the message that opened it."""
         way = outgoing.way or self.ways(target, outgoing)[0]
-        text = facts.without_mentions(outgoing.text)
         if way == "webhook":
-            sign = facts.sign(self._secret, outgoing.at) if self._secret else {}
-            return bodies.post(
-                self._webhook, sign | {"msg_type": "text", "content": {"text": text}}
-            )
-        post = {"zh_cn": {"content": [[{"tag": "md", "text": facts.without_images(text)}]]}}
-        content = bodies.compact(post if way == "post" else {"text": text})
-        body = {"msg_type": way, "content": content, "uuid": bodies.uuid_of(outgoing.key, 50)}
+            return bodies.post(self._webhook, facts.for_a_bot(outgoing, self._secret))
+        body = facts.message(way, outgoing)
         to = f"?receive_id_type={target.kind}"
         more: dict[str, Any] = {"receive_id": ids.bare(target.chat_id, facts.IDS[target.kind])}
         if target.thread:
             to, more = f"/{target.thread}/reply", {"reply_in_thread": True}
         url = f"{self._api}/im/v1/messages{to}"
         return bodies.post(url, body | more, Authorization=f"Bearer {outgoing.token}")
+
+    def upload(self, target: Target, outgoing: Outgoing) -> Request | None:
+        """Return the request that brings the file to Feishu; a custom bot takes none."""
+        if target.kind == "webhook" or outgoing.file is None or outgoing.file.ref:
+            return None
+        return facts.upload(self._api, outgoing.file, outgoing.token)
+
+    def parse_upload(self, file: File, response: Response) -> File:
+        """Return the file with its key."""
+        return facts.uploaded(file, response)
 
     def parse_response(self, response: Response) -> Sent:
         """Return the message's id ("" of a custom bot), or raise what the code means."""

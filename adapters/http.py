@@ -5,10 +5,10 @@ Rule 1: what is certain decides the error, not its class: NotSent until the firs
 request is handed to the connection, Uncertain from then on until a whole answer is there. Rule 2:
 a connection is used once. On one that was kept, a close by the other side looks like a request
 that was taken; a handshake is cheap beside an `uncertain`. Rule 3: nothing is followed, retried,
-or without bound: 5 s to connect, 15 s of silence, 30 s in all, 1 MiB of answer. (Only the
-resolver's own time is not ours to bound.) Rule 4: TLS is verified, and a plain `http:` goes to a
-loopback address and never through a proxy. Rule 5: no URL in an error or a log: it may be a
-credential (a webhook's path, a bot's token, httpx's own log lines).
+or without bound: 5 s to connect, 15 s of silence, 30 s in all (and 8 s for each MiB of a file),
+1 MiB of answer. (Only the resolver's own time is not ours to bound.) Rule 4: TLS is verified, and a
+plain `http:` goes to a loopback address and never through a proxy. Rule 5: no URL in an error or a
+log: it may be a credential (a webhook's path, a bot's token, httpx's own log lines).
 
 Proxies come from HTTPS_PROXY, NO_PROXY and the like, and certificates from SSL_CERT_FILE, as httpx
 reads them: where a house has a proxy there is no other way out.
@@ -32,7 +32,11 @@ from wakebus.adapters.errors import NotSent, Rejected, Unavailable, Uncertain
 CONNECT_S: Final = 5.0
 READ_S: Final = 15.0
 TOTAL_S: Final = 30.0
+SLOWEST: Final = 128 << 10  # bytes per second of a body: the total time grows by it
 MAX_ANSWER: Final = 1 << 20
+# OpenSSL's write returns when all of what it was given is taken: a file in one piece would have to
+# go out in the 15 s of one silence.
+_CHUNK: Final = 64 << 10
 
 # Raised before anything of a request is written, whoever reports it.
 _CONNECTING: Final = (
@@ -55,7 +59,7 @@ class Https:
     def __call__(self, request: Request) -> Response:
         """Return the answer, whatever its status; raise Rejected, NotSent or Uncertain."""
         local = check(request.url)
-        watch = _Watch(self._total_s)
+        watch = _Watch(self._total_s + len(request.body) / SLOWEST)
         with _silence(), self._client(local) as client:
             built = _built(client, request, watch)
             try:
@@ -108,16 +112,23 @@ def _loopback(host: str) -> bool:
 
 
 def _built(client: httpx.Client, request: Request, watch: "_Watch") -> httpx.Request:
+    body = request.body
+    size = {"Content-Length": str(len(body))} if len(body) > _CHUNK else {}
+    ours = {"User-Agent": "wakebus", "Accept-Encoding": "identity"}
     try:
         return client.build_request(
             request.method,
             request.url,
-            content=request.body,
-            headers={"User-Agent": "wakebus", "Accept-Encoding": "identity", **request.headers},
+            content=_chunks(body) if size else body,
+            headers={**ours, **request.headers, **size},
             extensions={"trace": watch.trace},
         )
     except (ValueError, TypeError) as exc:
         raise Rejected(f"the request cannot be written: {type(exc).__name__}") from None
+
+
+def _chunks(body: bytes) -> Iterator[bytes]:
+    return (body[at : at + _CHUNK] for at in range(0, len(body), _CHUNK))
 
 
 class _Watch:
@@ -167,7 +178,7 @@ class _Watch:
 
     def judged(self, error: Exception) -> Rejected | NotSent | Uncertain:
         """Return the delivery error that `error` is; its own text, with the URL, is left out."""
-        what = f"no answer within {self._total_s:g} s" if self._late else _words(error)
+        what = f"no answer within {self._total_s:.3g} s" if self._late else _words(error)
         if isinstance(error, _BROKEN):
             return Rejected(f"the request cannot be written: {type(error).__name__}")
         if isinstance(error, _CONNECTING) or self._phase == "connecting":
@@ -189,7 +200,9 @@ def _words(error: Exception) -> str:
         httpx.ProxyError: "the proxy refused",
     }
     cause: BaseException | None = error
-    while cause is not None and not isinstance(cause, OSError):
+    for _ in range(16):  # bounded: two errors may be each other's context
+        if cause is None or isinstance(cause, OSError):
+            break
         cause = cause.__cause__ or cause.__context__
     # The system's own words; the whole text of an error may hold the URL.
     said = cause.strerror if isinstance(cause, OSError) else None

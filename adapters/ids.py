@@ -32,3 +32,20 @@ def no_thread(platform: str, chat_id: str, thread: str | None) -> None:
     """Raise BadTarget for a thread where there is none."""
     if thread is not None:
         raise BadTarget(f"{platform} chat {chat_id[:80]!r}: no threads there; leave ?thread= out")
+
+
+def with_thread(
+    platform: str, chat_id: str, thread: str | None, both: re.Pattern[str], shape: re.Pattern[str]
+) -> tuple[str, str | None]:
+    """
+    Return chat and thread; `both`, a shape with two groups, is Hermes's `chat:thread`.
+
+    Raises BadTarget for two threads, and for one that has not its shape.
+    """
+    if found := both.fullmatch(chat_id):
+        if thread not in (None, found[2]):
+            raise BadTarget(f"{platform} chat {chat_id[:80]!r}: two threads; leave ?thread= out")
+        chat_id, thread = found[1], found[2]
+    if thread is not None and not shape.fullmatch(thread):
+        raise BadTarget(f"{platform} chat {chat_id[:80]!r}: {thread[:80]!r} is no thread's id")
+    return chat_id, thread

@@ -47,6 +47,11 @@ def masked(request: Request, secrets: Iterable[str] = ()) -> dict[str, Any]:
     }
 
 
+def secret(name: str) -> bool:
+    """Whether a setting is secret by its name."""
+    return bool(_SETTING.search(name) or _SECRET.search(name) or name.startswith("APPRISE_"))
+
+
 def secrets_of(env: Mapping[str, str]) -> set[str]:
     """Return the values of settings that are secret by their name; of a URL only what is secret."""
     found: set[str] = set()

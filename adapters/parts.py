@@ -7,88 +7,44 @@ way. The next one is taken for the part at hand and all that follow, when the wa
 took nothing: at once if it is closed, else after its retries and if it leads elsewhere. Rule 3: a
 refused token is renewed once per part. A new one that is refused too is `not_sent`: the mistake
 is in a setting or at the platform, and the text is still good when it is mended. Rule 4: an
-adapter's bug is `rejected` before a request is performed (calls.py), `uncertain` after it.
+adapter's bug is `rejected` before a request is performed (calls.py), `uncertain` after it. Rule 5:
+nothing is asked of the platform before a part that is not sent needs it.
 """
 
 import logging
-import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
 from wakebus.adapters import calls
-from wakebus.adapters.abilities import HasToken
 from wakebus.adapters.base import (
     Adapter,
+    File,
     Outgoing,
-    Part,
     Progress,
     Request,
-    Sent,
     Target,
-    Token,
     Transport,
     Word,
 )
+from wakebus.adapters.errands import Errands
 from wakebus.adapters.errors import (
-    BrokenAdapter,
     DeliveryError,
+    Held,
+    Moved,
     NotSent,
     Rejected,
     Throttled,
     TokenRefused,
-    Unavailable,
     Uncertain,
     WayClosed,
 )
-from wakebus.adapters.mask import hidden
 from wakebus.adapters.retry import Patience, Stopped
-from wakebus.adapters.tokens import Tokens
+from wakebus.adapters.tools import Memory, Tools
+
+__all__ = ["Memory", "Sending", "Tools"]
 
 log = logging.getLogger(__name__)
-
-
-def pause(seconds: float) -> bool:
-    """Wait; a host that never stops."""
-    time.sleep(seconds)
-    return False
-
-
-@dataclass(frozen=True, slots=True)
-class Tools:
-    """
-    What a delivery works with.
-
-    performers: by the request's scheme. now: Unix seconds. sleep: waits, and returns True as soon
-    as the host stops; then nothing more is begun.
-    """
-
-    performers: Mapping[str, Transport]
-    tokens: Tokens = field(default_factory=Tokens)
-    now: Callable[[], float] = time.time
-    sleep: Callable[[float], bool] = pause
-
-
-class Memory:
-    """Progress that lasts for one delivery."""
-
-    def __init__(self) -> None:
-        self._parts: dict[int, Part] = {}
-
-    def parts(self) -> Mapping[int, Part]:
-        """Return a copy of what is known."""
-        return dict(self._parts)
-
-    def begin(self, number: int, now: float) -> None:
-        """Remember the part, by its first try."""
-        self._parts.setdefault(number, Part("begun", first=now))
-
-    def end(self, number: int, word: Word, id: str = "") -> None:
-        """Remember how it ended."""
-        if word == "sent":
-            self._parts[number] = Part("sent", id)
-        elif word != "uncertain":
-            self._parts.pop(number, None)
 
 
 @dataclass(slots=True)
@@ -100,44 +56,90 @@ class _Try:
     doubt: float | None = None
     renewed: bool = False
     ways: tuple[str, ...] = ()  # by which it may have been accepted
+    brought: tuple[str, File] | None = None  # its file as the platform has it, by this way
 
 
 class Sending:
-    """One delivery. Raises DeliveryErrors only. Not thread-safe."""
+    """
+    One delivery of `parts`, at least one, under the message's `key`.
+
+    Raises DeliveryErrors only. Not thread-safe.
+    """
 
     def __init__(
-        self, adapter: Adapter, target: Target, tools: Tools, progress: Progress, message: Outgoing
+        self,
+        adapter: Adapter,
+        target: Target,
+        tools: Tools,
+        progress: Progress,
+        parts: Sequence[Outgoing],
+        key: str,
     ) -> None:
-        self._adapter, self._target, self._tools = adapter, target, tools
-        self._progress = progress
+        self._adapter, self._tools, self._progress = adapter, tools, progress
+        self._parts = parts
         self._known = calls.kept(progress.parts)
         self._patience = Patience(tools.sleep)
-        self._ways = calls.ways_of(adapter, target, message)
-        self._begun = False
-        self._hidden = {message.webhook or ""}
+        self._errands = Errands(adapter, target, tools, key, parts[0].webhook)
+        self._ways: list[str] = []  # until the first part needs them
+        self.done = 0
 
-    def part(self, number: int, outgoing: Outgoing) -> str:
+    @property
+    def note(self) -> str:
+        """What the sender should know of a message that is sent."""
+        return self._errands.note
+
+    def hide(self, text: str) -> str:
+        """Return `text` without the tokens and the webhook that were used."""
+        return self._errands.hide(text)
+
+    def run(self) -> str:
+        """Send what is not sent; return the platform's id of the first part, or raise."""
+        ids: list[str] = []
+        for number, outgoing in enumerate(self._parts):
+            ids.append(self._part(number, outgoing))
+            self.done = len(ids)
+        return ids[0]
+
+    def _part(self, number: int, outgoing: Outgoing) -> str:
         """Return the platform's id of this part, which is sent now or was before; or raise."""
         earlier = self._known.get(number)
         if earlier and earlier.word == "sent":
             return earlier.id
-        if self._begun and self._tools.sleep(0.0):
-            raise Stopped("the courier stops; the rest is sent when it runs again")
-        self._begun = True
         part = _Try(number, outgoing)
-        if earlier:  # by which way, nobody remembers
-            part.doubt, part.ways = earlier.first, tuple(self._ways)
+        if earlier:
+            part.doubt, part.ways = earlier.first, ("",)
         try:
+            self._make_ready()
+            if earlier:  # by which way, nobody remembers
+                part.ways = tuple(self._ways)
             self._check(part)
             return self._by_some_way(part)
         except DeliveryError as exc:
+            if isinstance(exc, Rejected):
+                self._errands.forget()
             if part.doubt is None:
                 raise
             raise self._in_doubt(part, exc) from exc
 
-    def hide(self, text: str) -> str:
-        """Return `text` without the tokens and the webhook that were used."""
-        return hidden(text, self._hidden)
+    def _make_ready(self) -> None:
+        """Find the chat and the ways to it, before the first part; stop between parts if asked."""
+        if self._ways:
+            if self._tools.sleep(0.0):
+                raise Stopped("the courier stops; the rest is sent when it runs again")
+            return
+        self._patience.call(self._errands.find, lambda: False)
+        self._ways = calls.ways_of(self._adapter, self._errands.target, self._parts[0])
+        for outgoing in self._parts:
+            if outgoing.file is not None:
+                self._check_file(outgoing)
+
+    def _check_file(self, outgoing: Outgoing) -> None:
+        """Raise what is wrong with a file before the text of its message goes out."""
+        adapter, target, way = self._adapter, self._errands.target, self._ways[0]
+        asked = calls.token_request(adapter, target, way)
+        outgoing = replace(outgoing, way=way, token="-" if asked else "")
+        if calls.upload(adapter, target, outgoing) is None:
+            calls.built(adapter, target, outgoing)
 
     def _by_some_way(self, part: _Try) -> str:
         failed: list[NotSent] = []
@@ -145,7 +147,7 @@ class Sending:
             step = partial(self._by_way, part, self._ways[0])
             try:
                 return self._patience.call(step, partial(self._safe, part))
-            except Stopped:
+            except (Stopped, Held):
                 raise
             except NotSent as exc:
                 failed.append(exc)
@@ -164,37 +166,42 @@ class Sending:
 
     def _where(self, part: _Try, way: str) -> tuple[str, str] | None:
         """Return where a way leads, None where it cannot carry this part."""
+        target = self._errands.target
         try:
-            asked = calls.token_request(self._adapter, self._target, way)
+            asked = calls.token_request(self._adapter, target, way)
             outgoing = replace(part.outgoing, way=way, token="-" if asked else "")
-            request = calls.built(self._adapter, self._target, outgoing)
+            request = calls.upload(self._adapter, target, outgoing)
+            request = request or calls.built(self._adapter, target, outgoing)
         except DeliveryError:
             return None
         return asked.url if asked else "", request.url.partition("?")[0]
 
     def _by_way(self, part: _Try, way: str) -> str:
-        asked = calls.token_request(self._adapter, self._target, way)
+        asked = calls.token_request(self._adapter, self._errands.target, way)
         while True:
-            token = self._token(asked) if asked else ""
+            token = self._errands.token(asked) if asked else ""
             try:
                 return self._once(part, way, token)
             except TokenRefused:
                 if asked is None:
                     raise
-                self._tools.tokens.refuse(asked, token)
+                self._errands.refuse(asked, token)
                 if part.renewed:
                     raise
                 part.renewed = True
+            except Moved as exc:
+                if part.doubt is not None:
+                    raise
+                self._errands.follow(exc)
+                part.brought = None
 
     def _once(self, part: _Try, way: str, token: str) -> str:
         self._check(part)
+        perform, request = self._ready(part, way, token)
         now = self._tools.now()
-        outgoing = replace(part.outgoing, token=token, way=way, at=now)
-        request = calls.built(self._adapter, self._target, outgoing)
-        perform = calls.performer(self._tools.performers, request)
         calls.kept(partial(self._progress.begin, part.number, now))
         try:
-            sent = self._ask(perform, request)
+            sent = self._errands.send(perform, request)
         except DeliveryError as exc:
             if isinstance(exc, Uncertain) and part.doubt is None:
                 part.doubt, part.ways = now, (way,)
@@ -203,16 +210,21 @@ class Sending:
         self._end(part.number, "sent", sent.id)
         return sent.id
 
-    def _ask(self, perform: Transport, request: Request) -> Sent:
-        try:
-            sent = self._adapter.parse_response(perform(request))
-            if isinstance(sent, Sent) and isinstance(sent.id, str):
-                return sent
-            raise TypeError
-        except DeliveryError:
-            raise
-        except Exception as exc:
-            raise Uncertain(calls.bug(self._target.platform, exc)) from exc
+    def _ready(self, part: _Try, way: str, token: str) -> tuple[Transport, Request]:
+        """Return the request and what performs it, once the gate lets it pass."""
+        outgoing = replace(part.outgoing, token=token, way=way, at=self._tools.now())
+        if calls.upload(self._adapter, self._errands.target, outgoing) is None:
+            made = self._built(outgoing)  # what cannot be built takes no place at the gate
+            self._patience.enter(self._errands.enter)
+            return made
+        self._patience.enter(self._errands.enter)
+        if part.brought is None or part.brought[0] != way:
+            part.brought = way, self._errands.brought(outgoing)
+        return self._built(replace(outgoing, file=part.brought[1], at=self._tools.now()))
+
+    def _built(self, outgoing: Outgoing) -> tuple[Transport, Request]:
+        request = calls.built(self._adapter, self._errands.target, outgoing)
+        return calls.performer(self._tools.performers, request), request
 
     def _end(self, number: int, word: Word, id: str = "") -> None:
         try:
@@ -228,10 +240,10 @@ class Sending:
 
     def _safe(self, part: _Try) -> bool:
         """Whether a resend makes no second message, as far as it is known."""
-        now = self._tools.now()
+        now, target = self._tools.now(), self._errands.target
         # A clock that was set back by hours says nothing about how long ago it was.
         age = abs(now - (now if part.doubt is None else part.doubt))
-        return all(age < calls.key_time(self._adapter, self._target, way) for way in part.ways)
+        return all(age < calls.key_time(self._adapter, target, way) for way in part.ways)
 
     def _in_doubt(self, part: _Try, error: DeliveryError) -> Uncertain:
         """Return what the last error of a part means that may have been accepted before it."""
@@ -240,24 +252,6 @@ class Sending:
             text = f"an earlier try may have been accepted; the last one: {text}"
         again = isinstance(error, NotSent | Uncertain) and self._safe(part)
         return Uncertain(text, again=again, retry_after=calls.wait_of(error))
-
-    def _token(self, asked: Request) -> str:
-        token = self._tools.tokens.get(asked, self._fetch)
-        self._hidden.add(token)
-        return token
-
-    def _fetch(self, request: Request) -> Token:
-        adapter = self._adapter
-        assert isinstance(adapter, HasToken)
-        try:
-            perform = calls.performer(self._tools.performers, request)
-            return calls.checked(adapter.parse_token(perform(request)))
-        except Uncertain as exc:  # about the token; the text is still here
-            raise Unavailable(f"no access token: {exc.text}") from exc
-        except DeliveryError:
-            raise
-        except Exception as exc:
-            raise BrokenAdapter(calls.bug(self._target.platform, exc)) from exc
 
 
 def _worst(failed: list[NotSent]) -> DeliveryError:

@@ -2,11 +2,12 @@
 How long one delivery waits for a platform before the courier puts its whole lane off.
 
 Rule 1: only what was certainly not accepted is tried again here, and what was not, once, while
-its key makes that safe. Rule 2: at most three tries of a part, and ten seconds of waiting in one
+its key makes that safe. Rule 2: at most three tries of a part, and two seconds of waiting in one
 delivery, however many parts it has: a lane that waits in a handler's thread holds that thread, one
-that waits in the broker holds nothing. Rule 3: the platform's hint counts; else 0.5 to 1 s, then
-1 to 2 s. A hint beyond what is left of the ten seconds is the courier's. Rule 4: a wait that the
-host ends raises Stopped.
+that waits in the broker holds nothing. Rule 3: the platform's hint counts; else 0.5 to 0.65 s, then
+1 to 1.3 s. A wait beyond what is left of the two seconds is the courier's. Rule 4: what is held
+back by the gate is no try; a moment is waited for here, as often as it takes. Rule 5: a wait that
+the host ends raises Stopped.
 """
 
 import random
@@ -15,13 +16,24 @@ from typing import Final, TypeVar
 
 from tenacity import RetryCallState, Retrying, retry_if_exception
 
-from wakebus.adapters.errors import NotSent, Throttled, TokenRefused, Uncertain, WayClosed
+from wakebus.adapters.errors import (
+    Held,
+    Moved,
+    NotSent,
+    Throttled,
+    TokenRefused,
+    Uncertain,
+    WayClosed,
+)
 
 T = TypeVar("T")
 
 TRIES: Final = 3
-LONGEST_S: Final = 10.0
-FIRST_WAIT_S: Final = 1.0  # the longest first wait; twice that before the third try
+LONGEST_S: Final = 2.0
+MOMENT_S: Final = 0.25  # shorter than the way to the broker and back is worth
+_STEP_S: Final = 0.01  # at least, so that a gate of small steps comes to an end
+FIRST_WAIT_S: Final = 0.5  # twice that before the third try; both fit, with what chance adds
+SPREAD: Final = 0.3
 
 
 class Stopped(NotSent):
@@ -62,6 +74,18 @@ class Patience:
             reraise=True,
         )(step)
 
+    def enter(self, gate: Callable[[], None]) -> None:
+        """Return when `gate` lets pass; raise Held when it is not a matter of moments."""
+        while True:
+            try:
+                return gate()
+            except Held as exc:
+                wait = exc.retry_after
+                if wait is None or not wait <= min(MOMENT_S, self._left):
+                    raise
+            self._wait = max(wait, _STEP_S)
+            self._pause(self._wait)
+
     # tenacity 8 asks for the wait after `stop`, 9 before it: so `stop` alone decides both.
     def _is_over(self, state: RetryCallState) -> bool:
         error = state.outcome.exception() if state.outcome else None
@@ -72,7 +96,7 @@ class Patience:
         hint = error.retry_after if isinstance(error, Throttled) else None
         if isinstance(hint, int | float) and hint >= 0:
             return float(hint)
-        return FIRST_WAIT_S * 2.0 ** (tries - 1) * (0.5 + self._jitter() / 2)
+        return FIRST_WAIT_S * 2.0 ** (tries - 1) * (1.0 + SPREAD * self._jitter())
 
     def _pause(self, seconds: float) -> None:
         self._left -= self._wait
@@ -80,4 +104,4 @@ class Patience:
             raise Stopped("the courier stops; the rest is sent when it runs again")
 
 
-_NEVER: Final = (TokenRefused, WayClosed, Stopped)
+_NEVER: Final = (TokenRefused, WayClosed, Moved, Held, Stopped)

@@ -2,34 +2,39 @@
 One delivery: from a channel token to a channel result.
 
 Rule 1: only here do delivery errors become channel results. Rule 2: a text is cleaned, then split
-as the adapter measures it, then its parts go out one after the other (parts.py); the first that
-does not ends the delivery, and the next one goes on there. Rule 3: an adapter is somebody else's
-code: whatever it raises, the courier lives. Rule 4: neither such an error's text nor a token or
-webhook that was used is ever shown.
+as the adapter measures it, then its parts go out one after the other (parts.py), and a file after
+them; the first that does not ends the delivery, and the next one goes on there. Rule 3: an
+adapter is somebody else's code: whatever it raises, the courier lives. Rule 4: neither such an
+error's text nor a token or webhook that was used is ever shown.
 """
 
 import math
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TextIO
 
 from wakebus.adapters import channel, registry
 from wakebus.adapters.base import (
     Adapter,
-    Capabilities,
     ChannelResult,
+    File,
     Outgoing,
     Progress,
     Target,
     Transport,
 )
-from wakebus.adapters.calls import bug, guarded, measure_of, place, wait_of, word_of
+from wakebus.adapters.calls import bug, guarded, measure_of, parsed, place, wait_of, word_of
 from wakebus.adapters.chatlog import ChatLogs
 from wakebus.adapters.errors import BrokenAdapter, DeliveryError, Rejected, Uncertain
+from wakebus.adapters.files import megabytes
 from wakebus.adapters.markup import line, plain
-from wakebus.adapters.parts import Memory, Sending, Tools
+from wakebus.adapters.parts import Sending
 from wakebus.adapters.split import split
+from wakebus.adapters.splits import Splits
+from wakebus.adapters.tools import Memory, Tools
 
 __all__ = ["Tools", "address", "deliver", "outgoing_of", "result_of", "transports"]
 
@@ -40,10 +45,11 @@ Load = Callable[[str], type[Adapter]]
 
 def transports(folder: Path, echo: TextIO | None = None) -> dict[str, Transport]:
     """Return what performs requests, by scheme; `folder` is the bus's own."""
+    from wakebus.adapters.apprise_call import AppriseCalls
     from wakebus.adapters.http import Https  # 0.1 s, which a command that only asks need not pay
 
-    https = Https()
-    return {"console": ChatLogs(folder, echo=echo), "https": https, "http": https}
+    https, console = Https(), ChatLogs(folder, echo=echo)
+    return {"console": console, "https": https, "http": https, "apprise": AppriseCalls()}
 
 
 def address(
@@ -55,10 +61,7 @@ def address(
     found = channel.resolve(asked, env)
     try:
         adapter = kind(env)
-        target = adapter.parse_target(found.chat_id or "", found.thread)
-        if isinstance(target, Target) and isinstance(adapter.capabilities, Capabilities):
-            return adapter, target
-        raise TypeError
+        return adapter, parsed(adapter, found.chat_id or "", found.thread)
     except DeliveryError:
         raise
     except Exception as exc:
@@ -74,45 +77,77 @@ def deliver(
     *,
     progress: Progress | None = None,
     webhook: str | None = None,
+    file: File | None = None,
 ) -> ChannelResult:
     """
     Send one text to one chat, in parts if it must be, and return what became of it; raises nothing.
 
     key: of the message; part K of several has `KEY.K`. progress: what earlier deliveries of this
     text left, and where this one writes. webhook: a session webhook that came with the message.
+    file: goes out as the last part; with one, there may be no text.
     """
-    ids: list[str] = []
-    outgoing: list[Outgoing] = []
     sending: Sending | None = None
+    outgoing: list[Outgoing] = []
     try:
-        outgoing = outgoing_of(adapter, target, text, key, webhook)
+        outgoing = outgoing_of(adapter, target, text, key, webhook, file, tools.splits)
         progress = Memory() if progress is None else progress
-        sending = Sending(adapter, target, tools, progress, outgoing[0])
-        for number, part in enumerate(outgoing):
-            ids.append(sending.part(number, part))
+        sending = Sending(adapter, target, tools, progress, outgoing, key)
+        id_ = sending.run()
     except DeliveryError as exc:
-        return _failed(exc, target, sending, len(ids), len(outgoing))
+        return _failed(exc, target, sending, len(outgoing))
     except Exception as exc:  # a bug of ours or of the host's: nobody knows how far it came
         doubt = Uncertain(f"the delivery failed: {place(exc)}")
-        return _failed(doubt, target, sending, len(ids), len(outgoing))
-    sent = ChannelResult("sent", target.platform, str(target), id=line(ids[0], 200))
-    return replace(sent, done=len(ids), parts=len(ids))
+        return _failed(doubt, target, sending, len(outgoing))
+    sent = ChannelResult("sent", target.platform, str(target), id=line(id_, 200))
+    return replace(sent, reason=line(sending.note), done=len(outgoing), parts=len(outgoing))
 
 
 def outgoing_of(
-    adapter: Adapter, target: Target, text: str, key: str, webhook: str | None = None
+    adapter: Adapter,
+    target: Target,
+    text: str,
+    key: str,
+    webhook: str | None = None,
+    file: File | None = None,
+    splits: Splits | None = None,
 ) -> list[Outgoing]:
     """Return what goes out, part by part, each with its key. Raises Rejected."""
     clean = plain(text)
-    if not clean.strip():
+    if not clean.strip() and file is None:
         raise Rejected("the message has no text")
+    if file is not None:
+        check_size(adapter, target.platform, len(file.data))
     limit = adapter.capabilities.max_text
-    texts = guarded(target.platform, lambda: split(clean, measure_of(adapter), limit))
-    keys = [key] if len(texts) == 1 else [f"{key}.{number + 1}" for number in range(len(texts))]
-    return [
-        Outgoing(part, part_key, webhook=webhook, whole=clean)
-        for part, part_key in zip(texts, keys, strict=True)
-    ]
+    cut = partial(split, clean, measure_of(adapter), limit)
+    find = partial((splits or Splits()).get, f"{target.platform} {key}", clean, cut)
+    texts = guarded(target.platform, find)
+    count = len(texts) + (file is not None)
+    keys = [key] if count == 1 else [f"{key}.{number + 1}" for number in range(count)]
+    one = Outgoing("", key, webhook=webhook, whole=clean)
+    parts = [replace(one, text=part) for part in texts]
+    parts += [replace(one, file=file)] if file is not None else []
+    return [replace(part, key=key) for part, key in zip(parts, keys, strict=True)]
+
+
+def check_size(adapter: Adapter, platform: str, size: int) -> None:
+    """Raise Rejected for a file of so many bytes that this platform does not take."""
+    most = adapter.capabilities.max_file
+    if not most:
+        others = ", ".join(_takers()) or "none is installed"
+        raise Rejected(f"{platform} takes no files; send a link, or use one that does ({others})")
+    if size > most:
+        raise Rejected(
+            f"the file has {megabytes(size)}, and {platform} takes at most {megabytes(most)};"
+            " send a link to it"
+        )
+
+
+def _takers() -> list[str]:
+    found: list[str] = []
+    for name in registry.known():
+        with suppress(Exception):  # one that cannot be loaded says so when it is wanted
+            found += [name] * (registry.load(name).capabilities.max_file > 0)
+    return found
 
 
 def result_of(error: DeliveryError, target: Target | None = None) -> ChannelResult:
@@ -129,8 +164,9 @@ def result_of(error: DeliveryError, target: Target | None = None) -> ChannelResu
 
 
 def _failed(
-    error: DeliveryError, target: Target, sending: Sending | None, done: int, parts: int
+    error: DeliveryError, target: Target, sending: Sending | None, parts: int
 ) -> ChannelResult:
+    done = sending.done if sending else 0
     reason = sending.hide(error.text) if sending else error.text
     if parts > 1:
         reason = f"part {done + 1}: {reason}"

@@ -5,6 +5,8 @@ Rule 1: `.env` wins, as in Hermes: a service inherits the environment of whoever
 broker, perhaps weeks ago. An empty value there is no value. Rule 2: no expansion of `$`, no
 escapes. Rule 3: a line that cannot be read is named by file and line; neither it nor any value
 is ever shown. Rule 4: read again when the file changed, so that a new credential needs no restart.
+Rule 5: the one place where values come from: Hermes's config.yaml and its Weixin files
+(weixin_tokens.py) are asked through it, too.
 """
 
 import logging
@@ -14,6 +16,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from wakebus.adapters.hermes_config import HermesConfig, state_of
+from wakebus.adapters.home import Home
+from wakebus.adapters.weixin_tokens import WeixinTokens
 from wakebus.broker.paths import hermes_home
 
 log = logging.getLogger(__name__)
@@ -51,31 +56,46 @@ def _value(raw: str) -> str:
     return re.split(r"(?:\A|\s)#", raw, maxsplit=1)[0].strip()
 
 
+class Values(dict[str, str]):
+    """
+    The values that hold now, and the home channels of Hermes's configuration, when asked.
+
+    inherited: the names that only the process's environment has.
+    """
+
+    def __init__(
+        self, process: Mapping[str, str], file: Mapping[str, str], config: HermesConfig
+    ) -> None:
+        super().__init__({**process, **file})
+        self.inherited = frozenset(process) - frozenset(file)
+        self._config = config
+
+    def home(self, platform: str) -> Home | None:
+        """Return what Hermes's configuration says of a platform's home. Raises BadChannel."""
+        return self._config(platform)
+
+
 class Environment:
     """Call it for the values that hold now. Thread-safe: what it keeps is replaced whole."""
 
     def __init__(self, process: Mapping[str, str] = os.environ, file: Path | None = None) -> None:
         self._process = process
         self._file = hermes_home() / ".env" if file is None else file
+        self._config = HermesConfig(self._file.parent)
+        self._weixin = WeixinTokens(self._file.parent)
         self._seen: tuple[object, dict[str, str]] = (None, {})
 
-    def __call__(self) -> dict[str, str]:
+    def __call__(self) -> Values:
         """Return the process's environment with the file's values over it."""
-        return {**self._process, **self._values()}
+        values = Values(self._process, self._values(), self._config)
+        values.update(self._weixin(values))
+        return values
 
     def _values(self) -> dict[str, str]:
-        state = _state(self._file)
+        state = state_of(self._file)
         if self._seen[0] != state:
             self._seen = (state, _read(self._file))
         return self._seen[1]
-
-
-def _state(file: Path) -> object:
-    try:
-        found = file.stat()
-    except OSError as exc:
-        return exc.errno
-    return found.st_mtime_ns, found.st_size, found.st_ino
 
 
 def _read(file: Path) -> dict[str, str]:

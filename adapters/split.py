@@ -7,6 +7,9 @@ Rule 3: a part is measured as it goes out, with the code fence that was closed a
 opened again at its beginning. Rule 4: a cut is before a code block, else after a paragraph, a
 line, a sentence or a space, if there is one in the last half; else between two characters that a
 reader sees: never inside an emoji of several code points. Rule 5: a bounded number of parts.
+Rule 6: a measure may render a whole text, 1 MB/s, and more text may measure less (a mark that is
+closed): it is asked few times, never about much more than a part, and believed only for the very
+part that goes out.
 """
 
 import re
@@ -26,8 +29,10 @@ _ROOM: Final = 400  # a limit under this has no room for fences: they are text l
 _PAUSES: Final = ("。", "！", "？", "；", "，", "、", " ", "\t")
 _LONGEST_CLUSTER: Final = 32  # code points; emoji have up to 10, beyond this it is decoration
 _ZWJ: Final = "\u200d"
+_FAR: Final = 4  # times the limit; so much longer a text is cut without being measured
+_NEAR: Final = 256  # a part's length is found to within this part of the limit
 
-Fits = Callable[[str], bool]
+Measure = Callable[[str], int]
 
 
 class Piece(NamedTuple):
@@ -50,7 +55,7 @@ class Fence(NamedTuple):
     opened: str
 
 
-def split(text: str, measure: Callable[[str], int], limit: int) -> list[str]:
+def split(text: str, measure: Measure, limit: int) -> list[str]:
     """
     Return `text` in parts that each measure at most `limit`; blank ones are left out.
 
@@ -59,14 +64,10 @@ def split(text: str, measure: Callable[[str], int], limit: int) -> list[str]:
     return [str(piece) for piece in pieces(text, measure, limit) if piece.body.strip()]
 
 
-def pieces(text: str, measure: Callable[[str], int], limit: int) -> list[Piece]:
+def pieces(text: str, measure: Measure, limit: int) -> list[Piece]:
     """Return the pieces of `text`, whose bodies join to it. Raises Rejected as `split`."""
-
-    def fits(part: str) -> bool:
-        return measure(part) <= limit
-
     found: list[Piece] = []
-    for piece in _cut(text, fits, fenced=fits("x" * _ROOM)):
+    for piece in _cut(text, measure, limit, fenced=measure("x" * _ROOM) <= limit):
         found.append(piece)
         if len(found) > MAX_PARTS:
             raise Rejected(
@@ -76,39 +77,49 @@ def pieces(text: str, measure: Callable[[str], int], limit: int) -> list[Piece]:
     return found
 
 
-def _cut(text: str, fits: Fits, fenced: bool) -> Iterator[Piece]:
+def _cut(text: str, measure: Measure, limit: int, fenced: bool) -> Iterator[Piece]:
     opened = ""
-    while not fits(_head(opened) + text):
-        piece, opened = _first(text, opened, fits, fenced)
+    while len(text) > _FAR * limit or measure(_head(opened) + text) > limit:
+        piece, opened = _first(text, opened, measure, limit, fenced)
         yield piece
         text = text[len(piece.body) :]
     yield Piece(text, _head(opened))
 
 
-def _first(text: str, opened: str, fits: Fits, fenced: bool) -> tuple[Piece, str]:
+def _first(text: str, opened: str, measure: Measure, limit: int, fenced: bool) -> tuple[Piece, str]:
     """Return the first piece of a text that does not fit, and the fence that is open behind it."""
-    head = _head(opened)
-    longest = _longest(text, lambda body: fits(head + body))
+    head, less = _head(opened), 1
+    longest = _longest(text, lambda body: measure(head + body), limit)
     while longest > 0:
         fences = _fences(text, opened, longest) if fenced else []
         at = _place(text, longest, fences)
         behind = next((fence.opened for fence in reversed(fences) if fence.end <= at), opened)
         piece = Piece(text[:at], head, _tail(text[:at], behind))
-        if fits(str(piece)):
+        if measure(str(piece)) <= limit:
             return piece, behind
-        longest = min(longest - 1, at + len(piece.tail))  # room for the fence that closes
+        # Room for the fence that closes; and a measure that goes up and down is met by giving way.
+        shorter = min(longest - less, at + len(piece.tail) - less + 1)
+        longest, less = (max(shorter, 1) if longest > 1 else 0), less * 2
     raise Rejected("the limit of one message leaves no room for a single character")
 
 
-def _longest(text: str, fits: Fits) -> int:
-    """Return how many characters of a text that does not fit do."""
-    low, high = 0, 256
-    while high < len(text) and fits(text[:high]):
-        low, high = high, high * 2
-    high = min(high, len(text))
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if fits(text[:middle]) else (low, middle)
+def _longest(text: str, measure: Measure, limit: int) -> int:
+    """Return how many characters of a text that does not fit do, or nearly; 0 for none."""
+    low, low_size, most = 0, measure(""), min(len(text) - 1, _FAR * limit)
+    high, halve = min(limit, most), False
+    while (high_size := measure(text[:high])) <= limit:
+        if high == most:
+            return most
+        low, low_size, high = high, high_size, min(high * 2, most)
+    while low_size < limit and high - low > max(1, limit // _NEAR if low else 1):
+        # In proportion, which meets a plain text at once; every other time the middle, which ends.
+        share = 0.5 if halve else (limit - low_size) / max(high_size - low_size, 1)
+        middle = min(max(low + int((high - low) * share), low + 1), high - 1)
+        size, halve = measure(text[:middle]), not halve
+        if size <= limit:
+            low, low_size = middle, size
+        else:
+            high, high_size = middle, size
     return low
 
 

@@ -15,6 +15,14 @@ from urllib.parse import SplitResult, urlsplit
 from wakebus.adapters.errors import BadSetting
 
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+_NO_URL: Final = (
+    "not a URL to send to; write https://HOST/PATH (http only for 127.0.0.1; no user:password@)"
+)
+# Also in a network of one's own: whoever listens there would have the token.
+_CLEAR: Final = (
+    "http would carry the credential and all texts in the clear; write https://HOST/PATH (put TLS"
+    " in front of a server of your own; http only for 127.0.0.1; no user:password@)"
+)
 # urlsplit drops tabs and newlines; a client that does not would ask another host.
 # No platform's webhook has 300 characters; httpx refuses a longer URL than 64 KiB, which would
 # condemn a text that another way can take.
@@ -50,10 +58,7 @@ def webhook(env: Mapping[str, str], name: str) -> str:
     url = setting(env, name)
     parts = _split(url)
     if url and (parts is None or not _safe(parts)):
-        raise BadSetting(
-            f"{name}: not a URL to send to; write https://HOST/PATH"
-            " (http only for 127.0.0.1; no user:password@)"
-        )
+        raise BadSetting(f"{name}: {_CLEAR if url.lower().startswith('http:') else _NO_URL}")
     return url
 
 
@@ -64,6 +69,12 @@ def on_base(url: str, base_url: str, path: str) -> bool:
         return False
     same = found.scheme == wanted.scheme and found.netloc.lower() == wanted.netloc.lower()
     return same and found.path == wanted.path.rstrip("/") + path
+
+
+def safe(url: str) -> bool:
+    """Whether texts and credentials may go to this URL."""
+    parts = _split(url)
+    return parts is not None and _safe(parts)
 
 
 def needed(there: object, names: str) -> None:

@@ -208,6 +208,7 @@ def later(hub: Hub, request: Request) -> None:
     entry.state = NEXT[entry.state, Event.LATER]
     endpoint.mailbox.give_back(id, hub.clock.mono() + max(after, 0.001))
     why = str(request.payload.get("reason") or "")[:200]
+    entry.put_off = why
     facts = {"after_s": after, **({"reason": why} if why else {})}
     line = hub.line("later", by=endpoint.name, pid=_pid(endpoint), **facts)
     _record(hub, endpoint, entry, line, partial(hub.reply, request, {"id": id}), token=None)

@@ -8,7 +8,7 @@ Rule 2: a peer that does not read costs its own window and nobody else's time.
 import logging
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from wakebus.broker import wire
 from wakebus.broker.hub import Endpoint, Hub
@@ -18,6 +18,9 @@ from wakebus.broker.state import DEATHS, NEXT, Event, State, receipt_word
 from wakebus.broker.waiting import tell_waiters
 
 log = logging.getLogger("wakebus.delivering")
+
+EXPIRED: Final = "it expired before anybody took it"
+EXPIRED_LATE: Final = "it expired; its receiver put it off until then: {}"
 
 
 def pump(hub: Hub, endpoint: Endpoint, fresh: Mapping[str, bytes] | None = None) -> None:
@@ -170,4 +173,5 @@ def expire(hub: Hub) -> None:
     """Give up what waited past its deadline."""
     for endpoint in hub.endpoints.values():
         for entry in endpoint.mailbox.expired(hub.clock.mono()):
-            give_up(hub, endpoint, entry, Event.EXPIRED, "it expired before anybody took it")
+            reason = EXPIRED_LATE.format(entry.put_off) if entry.put_off else EXPIRED
+            give_up(hub, endpoint, entry, Event.EXPIRED, reason)

@@ -30,6 +30,7 @@ class Entry:
         "lane",
         "more",
         "out",
+        "put_off",
         "redelivered",
         "seq",
         "session",
@@ -54,6 +55,7 @@ class Entry:
         self.trip = 0  # how often it went out: an old trip's news is stale
         self.token: str | None = None
         self.type = self.told = ""  # for the events that tell of it; the last one's word
+        self.put_off = ""  # why its receiver said `later` last
 
 
 class _Lane:

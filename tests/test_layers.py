@@ -22,9 +22,14 @@ PURE = [
     *("broker.wire", "broker.message", "broker.state", "broker.mailbox", "broker.errors"),
     *("broker.topics", "broker.event"),
     *("adapters.base", "adapters.abilities", "adapters.channel", "adapters.errors"),
+    *("adapters.home", "adapters.aside"),
+    *("adapters.pace", "adapters.circuit", "adapters.crowd", "adapters.tally", "adapters.waits"),
     *("adapters.markup", "adapters.answers", "adapters.bodies", "adapters.codes", "adapters.ids"),
     *("adapters.urls", "adapters.split", "adapters.calls", "adapters.mask", "adapters.facts"),
     *("adapters.feishu", "adapters.dingtalk", "broker.gaps"),
+    *("adapters.telegram", "adapters.slack", "adapters.discord"),
+    *("adapters.mattermost", "adapters.matrix", "adapters.ntfy"),
+    *("adapters.wecom", "adapters.weixin", "adapters.webhook", "adapters.apprise"),
     *("plugin.rules.model", "plugin.rules.match", "plugin.rules.render", "plugin.rules.clean"),
     *("plugin.rules.errors", "plugin.environment", "plugin.receive.label"),
     *("plugin.hermes.names", "plugin.hermes.schemas", "plugin.hermes.chattext"),
@@ -69,8 +74,8 @@ def imports_of(file: Path) -> set[str]:
     return found
 
 
-# A platform's facts are data and what reads it.
-PURE += [name for name in modules() if name.startswith("adapters.facts.")]
+# A platform's facts are data and what reads it; markup is text to text.
+PURE += [name for name in modules() if name.startswith(("adapters.facts.", "adapters.marks"))]
 
 
 def stdlib() -> frozenset[str]:

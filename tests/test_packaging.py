@@ -70,17 +70,23 @@ def test_the_version_is_said_once_and_the_same() -> None:
     assert PROJECT["project"]["version"] == broker.__version__
 
 
+# Modules that use an extra, and say so where it is missing.
+WITH_EXTRA = {"adapters.apprise_call": "apprise"}
+
+
 def test_what_is_imported_is_declared() -> None:
-    """Every third-party import of the three folders is a dependency."""
+    """Every third-party import of the three folders is a dependency, or the module's extra."""
     declared = {
         requirement.split(">")[0].split("[")[0].strip().lower()
         for requirement in PROJECT["project"]["dependencies"]
     }
-    imports = {"zmq": "pyzmq", "yaml": "pyyaml"}
+    imports = {"zmq": "pyzmq", "yaml": "pyyaml", "markdown_it": "markdown-it-py"}
     from test_layers import imports_of, modules, stdlib
 
     for module, file in modules().items():
         for name in imports_of(file):
             top = name.partition(".")[0]
-            if top not in stdlib() and top != "wakebus":
+            if WITH_EXTRA.get(module) == top:
+                assert top in PROJECT["project"]["optional-dependencies"]
+            elif top not in stdlib() and top != "wakebus":
                 assert imports.get(top, top) in declared, f"{module} imports {top}"

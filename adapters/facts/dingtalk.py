@@ -14,7 +14,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from wakebus.adapters import answers
-from wakebus.adapters.base import Response
+from wakebus.adapters.base import Capabilities, Limit, Response
 from wakebus.adapters.codes import THROTTLED, TOKEN, Meaning
 from wakebus.adapters.errors import Rejected, Throttled
 from wakebus.adapters.ids import Shapes
@@ -32,15 +32,37 @@ RIGHT: Final = (
     " $:LWCP_v1:$… is no staff id"
 )
 
+# Error codes, appendix B: 20 calls a second of an app to each API. custom-robot-access: 20 messages
+# a minute; over it the robot is mute for 10. A month's quota cannot be paced.
+LIMITS: Final = (
+    Limit(20, 1.0, "app", frozenset({"group"})),
+    Limit(20, 1.0, "app", frozenset({"user"})),
+    Limit(20, 60.0, kinds=frozenset({"webhook"})),
+)
+SETTINGS: Final = (
+    *("DINGTALK_CLIENT_ID", "DINGTALK_CLIENT_SECRET", "DINGTALK_ROBOT_CODE"),
+    *("DINGTALK_WEBHOOK_URL", "DINGTALK_WEBHOOK_SECRET"),
+    *("DINGTALK_API_BASE", "DINGTALK_WEBHOOK_BASE"),
+)
+CARD: Final = Capabilities(
+    15_000,  # of msgParam, serialized
+    "bytes",
+    limits=LIMITS,
+    settings=SETTINGS,
+    needs=(SETTINGS[:2], ("DINGTALK_WEBHOOK_URL",)),
+)
+
 _NO_GROUP: Final = (
     "the robot is not in this group, or the id is a 1:1 chat's; a person is user:STAFF_ID"
 )
 
+_QPS: Final = Meaning("throttled", wait_s=1.0, scope="app")
+
 CODES: Final[Mapping[str, Meaning]] = {
     "InvalidAuthentication": TOKEN,
     # "Forbidden", and yet the next second is free: 20 QPS per app and API.
-    "Forbidden.AccessDenied.QpsLimitForAppkeyAndApi": Meaning("throttled", wait_s=1.0),
-    "Forbidden.AccessDenied.QpsLimitForApi": Meaning("throttled", wait_s=1.0),
+    "Forbidden.AccessDenied.QpsLimitForAppkeyAndApi": _QPS,
+    "Forbidden.AccessDenied.QpsLimitForApi": _QPS,
     **dict.fromkeys(("send.too.fast", "send.byToken.tooFast"), THROTTLED),
     **dict.fromkeys(("too.many.group", "too.many.people"), THROTTLED),
     "Forbidden.AccessDenied.ApiCountLimitForOrg": Meaning(advice="the month's quota is used up"),
@@ -61,7 +83,7 @@ WEBHOOK_CODES: Final[Mapping[int, Meaning]] = {
     -1: Meaning("uncertain"),
     **dict.fromkeys((40014, 42001), TOKEN),
     130101: Meaning("throttled", wait_s=600.0),
-    **dict.fromkeys((90002, 90018), THROTTLED),
+    **dict.fromkeys((90002, 90018), Meaning("throttled", scope="app")),
     90020: Meaning(advice="the month's quota is used up"),
     300001: Meaning("closed"),
     310000: Meaning(advice="check the robot's keyword, DINGTALK_WEBHOOK_SECRET and address list"),
@@ -83,7 +105,8 @@ def read(response: Response) -> dict[str, Any]:
         answers.seconds(response, "retry-after"),
     )
     if found.get("punish"):
-        raise Throttled("too many calls from this machine's address", retry_after=_PUNISHED_S)
+        text = "too many calls from this machine's address"
+        raise Throttled(text, retry_after=_PUNISHED_S, scope="app")
     if isinstance(code, str) and code:
         raise answers.refusal(CODES, code, found.get("message"), response, wait)
     if number == _NO_SESSION and "token" in str(found.get("errmsg")).lower():

@@ -2,7 +2,8 @@
 What Feishu and Lark say and want to hear: ids, codes, answers, the shape of a text.
 
 Rule 1: pure. Rule 2: the code decides before the status: errors stand in 200, throttles in 400.
-Source: open.feishu.cn, im-v1/message/create, frequency-control, add-custom-bot; larksuite/cli.
+Source: open.feishu.cn, im-v1/message/create, im-v1/file/create, frequency-control,
+add-custom-bot; larksuite/cli.
 """
 
 import base64
@@ -10,11 +11,13 @@ import hashlib
 import hmac
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
-from wakebus.adapters import answers
-from wakebus.adapters.base import Response
+from wakebus.adapters import answers, bodies
+from wakebus.adapters.base import Capabilities, File, Limit, Outgoing, Request, Response
 from wakebus.adapters.codes import THROTTLED, TOKEN, Meaning
+from wakebus.adapters.errors import Rejected
 from wakebus.adapters.ids import Shapes
 
 # Feishu's receive_id_type. Hermes writes feishu_user_id:
@@ -26,7 +29,33 @@ IDS: Final[Shapes] = {
     "user_id": re.compile(r"(?:feishu_)?user_id:([\w.@-]{1,64})", re.ASCII),
     "webhook": re.compile(r"(webhook)"),
 }
+_WEBHOOK: Final = frozenset({"webhook"})
+_APP: Final = frozenset(IDS) - _WEBHOOK
+# message/create: 5 a second to a chat or person, which its other bots share; 50 a second and 1000 a
+# minute of the app. add-custom-bot: 5 a second, 100 a minute.
+LIMITS: Final = (
+    Limit(5, 1.0),
+    Limit(100, 60.0, kinds=_WEBHOOK),
+    *(Limit(50, 1.0, "app", _APP), Limit(1000, 60.0, "app", _APP)),
+)
+SETTINGS: Final = (
+    *("FEISHU_APP_ID", "FEISHU_APP_SECRET", "FEISHU_DOMAIN", "FEISHU_API_BASE"),
+    *("FEISHU_WEBHOOK_URL", "FEISHU_WEBHOOK_SECRET"),
+)
+# A custom bot takes 20 KB, a post 30, a text 150: the smallest, so that no way cuts otherwise.
+CARD: Final = Capabilities(
+    20_000,
+    "bytes",
+    threads=True,
+    idempotent_s=3600,
+    limits=LIMITS,
+    max_file=30 << 20,  # im-v1/file/create
+    settings=SETTINGS,
+    needs=(SETTINGS[:2], ("FEISHU_WEBHOOK_URL",)),
+)
+
 RIGHT: Final = "write oc_… (chat), ou_… or on_… (person), an email, user_id:… or webhook"
+KEY: Final = re.compile(r"[\w-]{1,200}", re.ASCII)
 MESSAGE: Final = re.compile(r"om_[\w-]{1,80}", re.ASCII)
 
 _CREDENTIALS: Final = "check FEISHU_APP_ID and FEISHU_APP_SECRET"
@@ -36,7 +65,8 @@ CODES: Final[Mapping[int, Meaning]] = {
     # cc-connect #401, multica #7611: retried with the stale token for ever.
     **dict.fromkeys((99991661, 99991663, 99991668, 99991671, 99991677), TOKEN),
     # openclaw #89659: fatal there, half of 20 parallel sends lost. 11232: the tenant's limit.
-    **dict.fromkeys((99991400, 230020, 11232), THROTTLED),
+    **dict.fromkeys((99991400, 11232), Meaning("throttled", scope="app")),
+    230020: THROTTLED,
     # "message is being sent": the same uuid is on its way.
     230049: Meaning("uncertain"),
     230001: Meaning(advice="is the chat id right, and of this app?"),
@@ -46,6 +76,8 @@ CODES: Final[Mapping[int, Meaning]] = {
     231003: Meaning(advice="the message that starts the thread is gone"),
     230013: Meaning(advice="put the user into the app's availability"),
     **dict.fromkeys((230022, 230028), Meaning(advice="the tenant's content audit refused it")),
+    234006: Meaning(advice="a file has at most 30 MB"),
+    234007: Meaning(advice="turn on the app's bot ability"),
     **dict.fromkeys((10014, 99991543), Meaning(advice=_CREDENTIALS)),
     **dict.fromkeys((99991672, 99991676, 99991679), Meaning(advice=_SCOPE)),
     **dict.fromkeys((99991662, 99991673), Meaning(advice="turn the app on in the console")),
@@ -70,6 +102,42 @@ def read(response: Response) -> dict[str, Any]:
         return found
     wait = answers.seconds(response, "x-ogw-ratelimit-reset", "retry-after")
     raise answers.refusal(CODES, code, message, response, wait)
+
+
+def message(way: str, outgoing: Outgoing) -> dict[str, str]:
+    """Return what a text (`text`, or `post` for Markdown) or a file is in a request."""
+    text, kind = without_mentions(outgoing.text), way
+    content: dict[str, Any] = {"text": text}
+    if way == "post":
+        content = {"zh_cn": {"content": [[{"tag": "md", "text": without_images(text)}]]}}
+    if outgoing.file is not None:
+        kind, content = "file", {"file_key": outgoing.file.ref}
+    uuid = bodies.uuid_of(outgoing.key, 50)
+    return {"msg_type": kind, "content": bodies.compact(content), "uuid": uuid}
+
+
+def for_a_bot(outgoing: Outgoing, secret: str) -> dict[str, Any]:
+    """Return what a custom bot takes: a text, signed where it has a secret."""
+    if outgoing.file is not None:
+        raise Rejected("a custom bot of feishu takes no files; send it to a chat of the app")
+    signed = sign(secret, outgoing.at) if secret else {}
+    return signed | {"msg_type": "text", "content": {"text": without_mentions(outgoing.text)}}
+
+
+def upload(api: str, file: File, token: str) -> Request:
+    """Return the request that brings a file to Feishu, as a file of any type."""
+    named = {"file_type": "stream", "file_name": file.name}
+    url = f"{api}/im/v1/files"
+    return bodies.multipart(url, named, {"file": file}, Authorization=f"Bearer {token}")
+
+
+def uploaded(file: File, response: Response) -> File:
+    """Return the file with its key, or raise what the answer means."""
+    data = read(response).get("data")
+    key = data.get("file_key") if isinstance(data, dict) else None
+    if not isinstance(key, str) or not KEY.fullmatch(key):
+        raise answers.stranger(response.status)
+    return replace(file, ref=key)
 
 
 def without_mentions(text: str) -> str:

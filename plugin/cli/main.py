@@ -18,7 +18,8 @@ from wakebus.plugin.cli import output
 VERBS: Final = {
     "listen": ("listen", "receive an endpoint's messages: print, commands, an agent"),
     "ask": ("ask", "send a directive and print the answer"),
-    "send": ("send", "send a text to a chat and print the result"),
+    "send": ("send", "send a text or a file to a chat and print the result"),
+    "channels": ("channels", "show what is set up for chats, and check it"),
     "publish": ("publish", "publish an event on a topic"),
     "tail": ("tail", "show events and message states as they happen"),
     "trace": ("trace", "show what became of a message, step by step"),

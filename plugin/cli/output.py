@@ -33,6 +33,7 @@ from wakebus.broker.errors import (
 OK, FAILED, USAGE, UNKNOWN_TARGET, LATE, UNDECIDED = range(6)
 INTERRUPTED: Final = 130
 LONGEST_LINE: Final = 100
+_ENV_FILE: Final = "$HERMES_HOME/.env"
 
 
 class Usage(WakebusError):
@@ -42,10 +43,25 @@ class Usage(WakebusError):
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that keeps rule 3 and whose help fits the terminal. No abbreviated options."""
+    """
+    A parser that keeps rule 3 and whose help fits the terminal. No abbreviated options.
+
+    late: words that are optional and may also stand behind an option. (argparse fills an optional
+    word with the first words it meets, and does not know one that comes later: bpo-15112.)
+    """
+
+    late: tuple[str, ...] = ()
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **{"formatter_class": _Help, "allow_abbrev": False, **kwargs})
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Return what argparse finds, and put late words in their places."""
+        found, rest = super().parse_known_args(args, namespace)
+        for name in self.late:
+            if rest and getattr(found, name) is None and (word := _late(rest)) is not None:
+                setattr(found, name, word)
+        return found, rest
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong with the command line and exit with 2."""
@@ -53,6 +69,15 @@ class Parser(argparse.ArgumentParser):
             tell_json({"error": Usage(message).to_wire()})
         tell(f"{self.format_usage()}{self.prog}: {message}\nMore: {self.prog} --help", error=True)
         raise SystemExit(USAGE)
+
+
+def _late(rest: list[str]) -> str | None:
+    """Take the first word from `rest`, behind a `--` any; None where an unknown option stands."""
+    if rest[0] == "--" and len(rest) > 1:
+        del rest[0]
+    elif rest[0].startswith("-") and rest[0] != "-":
+        return None
+    return rest.pop(0)
 
 
 class _Help(argparse.HelpFormatter):
@@ -109,7 +134,16 @@ def status_of(error: WakebusError) -> int:
 
 def hint(error: WakebusError) -> str:
     """Return the error with the next step."""
-    return f"{error.text}\n{_step(error)}".rstrip()
+    return here(f"{error.text}\n{_step(error)}".rstrip())
+
+
+def here(text: str) -> str:
+    """Return `text` with the real path for `$HERMES_HOME/.env`: few know where that is."""
+    if _ENV_FILE not in text:
+        return text
+    from wakebus.broker.paths import hermes_home
+
+    return text.replace(_ENV_FILE, str(hermes_home() / ".env"))
 
 
 def _step(error: WakebusError) -> str:

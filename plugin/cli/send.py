@@ -1,41 +1,65 @@
 """
-`wakebus send CHANNEL "text"`: through the courier to a chat, and what became of it.
+`wakebus send CHANNEL ["text"] [--file PATH]`: through the courier to a chat, and what became of it.
 
 `--dry-run` shows the requests instead, masked: no network, no bus. Exit status: 0 sent (or shown),
 1 rejected or not sent, 2 usage, 5 uncertain.
 """
 
 import argparse
+import hashlib
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final
 
-from wakebus.adapters.base import explain
-from wakebus.adapters.send import address
+from wakebus.adapters import registry
+from wakebus.adapters.base import Adapter, File, Target, explain
+from wakebus.adapters.send import address, check_size
 from wakebus.adapters.settings import Environment
 from wakebus.broker.client import Client, Receipt
-from wakebus.broker.errors import TimedOut
+from wakebus.broker.errors import TimedOut, Undecided
 from wakebus.broker.message import from_wire, new_id
 from wakebus.broker.paths import bus_dir
 from wakebus.plugin.cli import notify
-from wakebus.plugin.cli.output import Usage, tell, tell_json
+from wakebus.plugin.cli.output import Parser, Usage, here, tell, tell_json
 
 COURIER: Final = "courier"
 WAIT_S: Final = 30.0
+
+EPILOG: Final = """\
+platforms: {platforms}
+(settings, home channels and limits of each: wakebus channels)
+
+examples:
+  wakebus send console:demo "Hello"                     into bus/console-demo.log, to try it out
+  wakebus send telegram:-1001234 "Deploy at noon"
+  wakebus send slack "Nightly is done"                  to the home channel of slack
+  wakebus send feishu:oc_1?thread=om_2 "Fixed"          into a thread
+  make 2>&1 | tail -50 | wakebus send ntfy:builds -     the text from standard input
+  wakebus send discord:1234 "The log" --file build.log
+
+exit status: 0 sent; 1 rejected or not sent, or the bus is not running; 2 usage;
+5 uncertain: it may have been accepted"""
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add `wakebus send`."""
     parser = commands.add_parser(
         "send",
-        help="send a text to a chat and print the result",
-        description="Send a text to a chat through the courier; print what the chat's platform "
-        "said. To send to an agent instead: notify-hermes, or wakebus ask.",
-        epilog="exit status: 0 sent; 1 rejected or not sent, or the bus is not running; 2 usage; "
-        "5 uncertain: it may have been accepted",
+        help="send a text or a file to a chat and print the result",
+        description="Send a text, a file or both to a chat through the courier; print what the "
+        "chat's platform said. To send to an agent instead: notify-hermes, or wakebus ask.",
+        epilog=EPILOG.format(platforms=", ".join(registry.known())),
     )
-    parser.add_argument("channel", metavar="CHANNEL", help="platform:chat_id, e.g. console:demo")
-    parser.add_argument("text", metavar="TEXT", help="the text; - reads stdin")
+    parser.add_argument(
+        "channel", metavar="CHANNEL", help="platform:chat_id; platform alone: its home channel"
+    )
+    parser.add_argument("text", nargs="?", metavar="TEXT", help="the text; - reads stdin")
+    parser.add_argument(
+        "--file",
+        metavar="PATH",
+        help="a file, behind the text or alone, where the platform takes one",
+    )
     parser.add_argument(
         "--wait",
         type=notify.seconds,
@@ -52,6 +76,8 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         help="print the requests that would be sent, secrets masked; send nothing",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object, errors too")
+    if isinstance(parser, Parser):
+        parser.late = ("text",)
     parser.set_defaults(
         **dict.fromkeys(("body", "type", "session", "socket", "config")), to=COURIER, queue=True
     )
@@ -59,27 +85,102 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 
 def run(args: argparse.Namespace) -> int:
-    """Check the channel, hand the text to the courier, wait, print."""
-    if not args.channel.strip():
-        raise Usage("the channel is empty; write platform:chat_id, as console:demo")
-    body = {**notify.body_of(args), "type": "say", "channel": args.channel}
+    """Check the channel, hand text and file to the courier, wait, print."""
+    body = body_of(args)
     env = Environment()()
     adapter, target = address(args.channel, env)  # a wrong one is told before anything is queued
+    if args.file is not None:
+        check_file(Path(args.file), adapter, target)
     if args.dry_run:
-        from wakebus.adapters.preview import preview
-
-        now = time.time()
-        key = checked_id(args, body, now)
-        return show_requests(
-            preview(adapter, target, body["text"], key, now, env), as_json=args.json
-        )
+        return dry_run(args, body, env)
     with notify.connect(None) as client:
-        receipt = notify.send(client, args, body)
+        receipt = _send(client, args, body)
         try:
             receipt = client.wait(receipt.id, args.wait)
         except TimedOut as exc:
             raise _late(client, receipt, exc) from exc
     return show(receipt, as_json=args.json)
+
+
+def body_of(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the message's body, still without the file. Raises Usage."""
+    if not args.channel.strip():
+        raise Usage("the channel is empty; write platform:chat_id, as console:demo")
+    if args.text is None and args.file is None:
+        raise Usage("give a text, - to read it from standard input, or --file PATH")
+    text = {} if args.text is None else notify.body_of(args)
+    return {"text": "", **text, "type": "say", "channel": args.channel}
+
+
+def check_file(path: Path, adapter: Adapter, target: Target) -> None:
+    """Raise Rejected where this platform does not take a file, or none of this size."""
+    try:
+        size = path.stat().st_size
+    except (OSError, ValueError):
+        size = 0  # what is wrong with it is said when it is read
+    check_size(adapter, target.platform, size)
+
+
+def _send(client: Client, args: argparse.Namespace, body: Mapping[str, Any]) -> Receipt:
+    """Send; with a file, its copy is in the spool before, and gone if nothing was accepted."""
+    if args.file is None:
+        return notify.send(client, args, body)
+    from wakebus.adapters import files
+
+    folder = bus_dir()
+    args.id = args.id or new_id(time.time())
+    held, fresh = _stored(Path(args.file), args.id, folder)
+    whole = {**body, "file": held}
+    needed = False
+    try:
+        receipt = notify.send(client, args, whole)
+        needed = receipt.id == args.id  # else it was sent before, by this key
+    except Undecided:
+        needed = True  # it may be on its way
+        raise
+    finally:
+        if fresh and not needed:
+            files.forget(whole, folder)
+    return receipt
+
+
+def _stored(path: Path, id: str, folder: Path) -> tuple[dict[str, Any], bool]:
+    """
+    Copy the file into the spool; return `body.file`, and whether that copy is a new one.
+
+    The same file under the same id gives the same body: what was undecided can be sent again.
+    """
+    from wakebus.adapters import files
+
+    held = files.store(path, folder)
+    name = "\0".join((id, held["sha256"], held["name"]))
+    copy = hashlib.sha256(name.encode(errors="surrogatepass")).hexdigest()[:32]
+    spool = folder / files.FOLDER
+    fresh = not (spool / copy).exists()
+    (spool / held["copy"]).replace(spool / copy)
+    return held | {"copy": copy}, fresh
+
+
+def dry_run(args: argparse.Namespace, body: Mapping[str, Any], env: Mapping[str, str]) -> int:
+    """Show what would be sent; no network, no bus."""
+    from wakebus.adapters.preview import preview
+
+    adapter, target = address(args.channel, env)
+    now = time.time()
+    key = checked_id(args, body, now)
+    file = None if args.file is None else _read(Path(args.file))
+    shown = preview(adapter, target, body["text"], key, now, env, file=file)
+    return show_requests(shown, as_json=args.json)
+
+
+def _read(path: Path) -> File | None:
+    """Return the file as the courier would read it; its copy is gone again."""
+    from tempfile import TemporaryDirectory
+
+    from wakebus.adapters import files
+
+    with TemporaryDirectory() as folder:
+        return files.load({"file": files.store(path, Path(folder))}, Path(folder))
 
 
 def checked_id(args: argparse.Namespace, body: Mapping[str, Any], now: float) -> str:
@@ -98,11 +199,20 @@ def _late(client: Client, receipt: Receipt, error: TimedOut) -> NotSentYet:
     """Return what to tell of a text that is still waiting. Without an id: exit status 1."""
     live = {one["name"] for one in client.list() if one["state"] == "live"}
     why = "the courier goes on trying" if COURIER in live else "no courier is running"
+    last = _put_off(client, receipt.id)
     step = f"Follow it: wakebus trace {receipt.id}"
     if COURIER not in live:
         step += f"\nWhy: {bus_dir() / 'courier.log'}"
         step += "\nStart one: hermes-busd restart, or here: wakebus courier"
-    return NotSentYet(f"not sent yet, {why}: {error.text}\n{step}", message=receipt.id)
+    text = f"not sent yet, {why}: {last or error.text}\n{step}"
+    return NotSentYet(text, message=receipt.id, **({"reason": last} if last else {}))
+
+
+def _put_off(client: Client, id: str) -> str:
+    """Return why the courier has put the message off last; "" where it has not."""
+    steps = [step for one in client.trace(id) if one["id"] == id for step in one["steps"]]
+    reasons = [str(step.get("reason", "")) for step in steps if step["what"] == "later"]
+    return reasons[-1] if reasons else ""
 
 
 def show(receipt: Receipt, *, as_json: bool) -> int:
@@ -114,7 +224,7 @@ def show(receipt: Receipt, *, as_json: bool) -> int:
     if as_json:
         tell_json({"id": receipt.id, "state": receipt.state, **outcome})
     else:
-        tell(line, error=status != 0)
+        tell(here(line), error=status != 0)
     return status
 
 
@@ -125,14 +235,23 @@ def show_requests(shown: Mapping[str, Any], *, as_json: bool) -> int:
         return 0
     total = len(shown["parts"])
     tell(f"dry run: nothing is sent. {shown['chat']}, {total} part{'s' * (total > 1)}")
+    if shown["lookup"]:
+        tell(_block("the chat's own id, looked up once an hour", {"way": "", **shown["lookup"]}))
     for number, request in enumerate(shown["tokens"]):
         tell(_block("access token, fetched once and kept" if not number else "", request))
     for part in shown["parts"]:
-        size = f"{part['size']} of {shown['limit']} {shown['unit']}"
-        for number, request in enumerate(part["requests"]):
-            first = f"part {part['part']} of {total} ({size})"
-            tell(_block(first if not number else "if that way is closed or fails", request))
+        _tell_part(part, total, f"{shown['limit']} {shown['unit']}")
     return 0
+
+
+def _tell_part(part: Mapping[str, Any], total: int, limit: str) -> None:
+    size = part.get("file") or f"{part['size']} of {limit}"
+    for number, request in enumerate(part["requests"]):
+        first = f"part {part['part']} of {total} ({size})"
+        title = first if not number else "if that way is closed or fails"
+        if upload := request.get("upload"):
+            tell(_block(f"{title}: brought there first", {"way": request["way"], **upload}))
+        tell(_block(title, request))
 
 
 def _block(title: str, request: Mapping[str, Any]) -> str:

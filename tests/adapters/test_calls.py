@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from fakes.probe import TARGET, Keyed, Probe, Tokened, Ways, raises
+from fakes.probe import TARGET, Filer, Keyed, Probe, Tokened, Uploader, Ways, raises
 from wakebus.adapters import calls
-from wakebus.adapters.base import Outgoing, Token
+from wakebus.adapters.base import File, Outgoing, Token
 from wakebus.adapters.errors import (
     BadSetting,
     BrokenAdapter,
@@ -82,6 +82,33 @@ def test_tokens() -> None:
     for none in (None, Token(""), Token(7), "t"):  # type: ignore[arg-type]
         with pytest.raises(Unavailable):
             calls.checked(none)  # type: ignore[arg-type]
+
+
+def test_parsed() -> None:
+    """ADP-5.5: what is no target, or of no adapter, is a bug to whoever asks for one."""
+    assert calls.parsed(Probe(), "bob", None).chat_id == "bob"
+
+    class Crooked(Probe):
+        def parse_target(self, chat_id: str, thread: str | None) -> Any:
+            return chat_id
+
+    with pytest.raises(TypeError):
+        calls.parsed(Crooked(), "bob", None)
+
+
+def test_upload() -> None:
+    """ADP-5.24: None for an adapter that brings nothing anywhere; a bug in it is its own."""
+    outgoing = Outgoing("", "k", file=File("a", b"x"))
+    assert calls.upload(Filer(), TARGET, outgoing) is None
+    assert calls.upload(Uploader(), TARGET, outgoing) is not None
+    assert calls.upload(Uploader(), TARGET, TEXT) is None
+
+    class Crooked(Uploader):
+        def upload(self, *_: Any) -> Any:
+            raise KeyError("hush")
+
+    with pytest.raises(BrokenAdapter):
+        calls.upload(Crooked(), TARGET, outgoing)
 
 
 @pytest.mark.parametrize(

@@ -93,6 +93,24 @@ def test_home_thread() -> None:
     assert resolve(parse("feishu:oc_1"), env).thread is None
 
 
+@pytest.mark.parametrize("thread", ["a\x00b", "x" * 600, "\u202ea"])
+def test_bad_home_thread(thread: str) -> None:
+    """ADP-7.4: named by its variable as well."""
+    with pytest.raises(BadChannel, match="thread of FEISHU_HOME_CHANNEL"):
+        resolve(parse("feishu"), {**HOME, "FEISHU_HOME_CHANNEL_THREAD_ID": thread})
+
+
+def test_the_home_room_of_matrix() -> None:
+    """B9, ADP-7.3: MATRIX_HOME_ROOM; its ids have colons; an explicit room never falls back."""
+    env = {"MATRIX_HOME_ROOM": "!room:srv.org", "MATRIX_HOME_ROOM_THREAD_ID": "$e"}
+    found = resolve(parse("matrix"), env)
+    assert (found.chat_id, found.thread) == ("!room:srv.org", "$e")
+    explicit = resolve(parse("matrix:!other:srv.org"), env)
+    assert (explicit.chat_id, explicit.thread) == ("!other:srv.org", None)
+    with pytest.raises(BadChannel, match="MATRIX_HOME_ROOM is not set"):
+        resolve(parse("matrix"), {"MATRIX_HOME_CHANNEL": "!room:srv.org"})
+
+
 @pytest.mark.parametrize("env", [{}, {"FEISHU_HOME_CHANNEL": "  "}, {"SLACK_HOME_CHANNEL": "C1"}])
 def test_no_home(env: dict[str, str]) -> None:
     """ADP-7.4: no home channel is an error that names the variable, never success."""

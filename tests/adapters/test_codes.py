@@ -3,13 +3,21 @@
 import pytest
 
 from wakebus.adapters.codes import Meaning, error
-from wakebus.adapters.errors import Rejected, Throttled, TokenRefused, Uncertain, WayClosed
+from wakebus.adapters.errors import (
+    Rejected,
+    Throttled,
+    TokenRefused,
+    Unavailable,
+    Uncertain,
+    WayClosed,
+)
 
 
 @pytest.mark.parametrize(
     ("kind", "expected"),
     [
         ("token", TokenRefused),
+        ("unavailable", Unavailable),
         ("rejected", Rejected),
         ("closed", WayClosed),
         ("uncertain", Uncertain),

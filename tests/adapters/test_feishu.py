@@ -9,7 +9,7 @@ import pytest
 import respx
 
 from fakes.carrier import Carrier
-from wakebus.adapters.base import Outgoing, Response
+from wakebus.adapters.base import File, Outgoing, Response
 from wakebus.adapters.errors import BadSetting, BadTarget, Rejected
 from wakebus.adapters.feishu import Feishu
 
@@ -236,3 +236,49 @@ def test_no_secret_in_a_reason() -> None:
     with pytest.raises(Exception, match=r"99991668: Invalid token \*\*\*") as caught:
         Feishu(ENV).parse_response(Response(400, json.dumps(body).encode()))
     assert "ELPEFY" not in str(caught.value)
+
+
+LOG = File('构建 "7".log', b"\x00bytes\r\n--", "text/plain")
+
+
+def test_a_file(feishu: respx.MockRouter) -> None:
+    """ADP-9.10: brought to Feishu once with the token, then shown by its key, under our uuid."""
+    key = {"code": 0, "msg": "success", "data": {"file_key": "file_v2_1"}}
+    upload = feishu.post(f"{API}/im/v1/files").respond(json=key)
+    result = Carrier(ENV)("feishu:oc_1?thread=om_7", "", key="k7", file=LOG)
+    assert (result.word, result.id, upload.call_count) == ("sent", "om_9", 1)
+    form = upload.calls[0].request
+    assert form.headers["authorization"] == "Bearer t-1"
+    assert LOG.data in form.content and b'name="file_type"\r\n\r\nstream' in form.content
+    assert "构建".encode() in form.content
+    request, body = sent(feishu)
+    assert request.url.path.endswith("/om_7/reply")
+    assert (body["msg_type"], body["uuid"]) == ("file", "k7")
+    assert json.loads(body["content"]) == {"file_key": "file_v2_1"}
+
+
+def test_a_file_behind_a_text(feishu: respx.MockRouter) -> None:
+    """ADP-9.10: the text as ever, the file after it."""
+    key = {"code": 0, "msg": "success", "data": {"file_key": "file_v2_1"}}
+    feishu.post(f"{API}/im/v1/files").respond(json=key)
+    result = Carrier(ENV)("feishu:oc_1", "**the log**", key="k7", file=LOG)
+    assert (result.word, result.done, result.parts) == ("sent", 2, 2)
+    kinds = [(sent(feishu, at)[1]["msg_type"], sent(feishu, at)[1]["uuid"]) for at in (0, 1)]
+    assert kinds == [("post", "k7.1"), ("file", "k7.2")]
+
+
+def test_a_refused_file(feishu: respx.MockRouter) -> None:
+    """ADP-9.10: with Feishu's words; nothing is shown."""
+    too_big = {"code": 234006, "msg": "The file size exceed the max value."}
+    feishu.post(f"{API}/im/v1/files").respond(400, json=too_big)
+    result = Carrier(ENV)("feishu:oc_1", "", file=LOG)
+    assert result.word == "rejected" and "234006" in result.reason and "30 MB" in result.reason
+    assert not feishu["send"].called
+
+
+def test_a_custom_bot_takes_no_file() -> None:
+    """ADP-9.10: said before any request."""
+    with respx.mock:
+        env = {**ENV, "FEISHU_WEBHOOK_URL": HOOK}
+        result = Carrier(env)("feishu:webhook", "", file=LOG)
+    assert result.word == "rejected" and "a custom bot of feishu takes no files" in result.reason

@@ -79,9 +79,30 @@ def test_what_is_sent() -> None:
     """ADP-5.15: method, path, query, headers and body as the adapter built them."""
     with Server(answer("200 OK")) as server:
         CALM(Request(server.url, "中".encode(), {"X-Key": "k"}, "PUT"))
+        CALM(Request(server.url, headers={"User-Agent": "DiscordBot"}, method="GET"))
+        put, get = server.seen
+    assert put.startswith(b"PUT /hook/hush-7f3a?token=hush-7f3a HTTP/1.1\r\n")
+    assert put.endswith(b"\r\n\r\n" + "中".encode()) and b"X-Key: k" in put
+    assert get.startswith(b"GET /hook/hush-7f3a?token=hush-7f3a HTTP/1.1\r\n")
+    assert b"User-Agent: DiscordBot\r\n" in get and b"wakebus" not in get
+
+
+def test_a_large_body() -> None:
+    """ADP-5.15: a file goes out whole, its length said, in pieces that each have their time."""
+    body = bytes(range(256)) * 4000
+    with Server(answer("200 OK")) as server:
+        CALM(Request(server.url, body))
         (seen,) = server.seen
-    assert seen.startswith(b"PUT /hook/hush-7f3a?token=hush-7f3a HTTP/1.1\r\n")
-    assert seen.endswith(b"\r\n\r\n" + "中".encode()) and b"X-Key: k" in seen
+    head, _, sent = seen.partition(b"\r\n\r\n")
+    assert sent == body and b"Content-Length: 1024000" in head and b"chunked" not in head
+
+
+def test_a_large_body_has_more_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """ADP-5.16: 8 s more for each MiB."""
+    monkeypatch.setattr(threading, "Timer", AtOnce)
+    with Server(answer("200 OK")) as server:
+        with pytest.raises(NotSent, match="within 70 s"):
+            CALM(Request(server.url, b"x" * (5 << 20)))
 
 
 def test_a_huge_answer() -> None:

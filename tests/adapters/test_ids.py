@@ -1,5 +1,7 @@
 """The kinds of chat ids."""
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,7 +9,7 @@ from hypothesis import strategies as st
 from wakebus.adapters.errors import BadTarget
 from wakebus.adapters.facts.dingtalk import IDS as DINGTALK
 from wakebus.adapters.facts.feishu import IDS as FEISHU
-from wakebus.adapters.ids import Shapes, bare, kind_of
+from wakebus.adapters.ids import Shapes, bare, kind_of, with_thread
 
 
 @pytest.mark.parametrize(
@@ -40,3 +42,25 @@ def test_anything(chat_id: str, shapes: Shapes) -> None:
         assert exc.text.startswith("x chat ") and exc.text.endswith("write it well")
     else:
         assert not set(bare(chat_id, shapes[kind])) & set(" \t\n\"'<>{}?#&\\")
+
+
+BOTH, THREAD = re.compile(r"(c\d):(\d+)"), re.compile(r"\d+")
+
+
+@pytest.mark.parametrize(
+    ("chat_id", "thread", "found"),
+    [
+        *(("c1", None, ("c1", None)), ("c1", "5", ("c1", "5")), ("c1:5", None, ("c1", "5"))),
+        *(("c1:5", "5", ("c1", "5")), ("x:5", None, ("x:5", None))),
+    ],
+)
+def test_with_thread(chat_id: str, thread: str | None, found: tuple[str, str | None]) -> None:
+    """Hermes's `chat:thread` is a chat and its thread; what has another shape stays as it is."""
+    assert with_thread("x", chat_id, thread, BOTH, THREAD) == found
+
+
+@pytest.mark.parametrize(("chat_id", "thread"), [("c1:5", "6"), ("c1", "a"), ("c1", "5\n")])
+def test_no_thread_of_that_shape(chat_id: str, thread: str) -> None:
+    """Two threads, or one that is none, are refused and shown."""
+    with pytest.raises(BadTarget, match="x chat 'c1"):
+        with_thread("x", chat_id, thread, BOTH, THREAD)

@@ -1,10 +1,15 @@
 """How long one delivery waits."""
 
+import math
+from typing import Any
+
 import pytest
 
 from fakes.probe import Host, raises
 from wakebus.adapters.errors import (
     DeliveryError,
+    Held,
+    Moved,
     NotSent,
     Rejected,
     Throttled,
@@ -23,7 +28,7 @@ class Steps:
         self.errors = list(errors)
         self.calls = 0
 
-    def __call__(self) -> int:
+    def __call__(self) -> Any:
         self.calls += 1
         if self.errors:
             raise self.errors.pop(0)
@@ -38,24 +43,24 @@ def yes() -> bool:
     return True
 
 
-@pytest.mark.parametrize("jitter", [0.0, 1.0])
-def test_waits_without_a_hint(jitter: float) -> None:
-    """ADP-5.13: at most three tries, after 0.5 to 1 s and 1 to 2 s."""
+@pytest.mark.parametrize(("jitter", "waits"), [(0.0, [0.5, 1.0]), (1.0, [0.65, 1.3])])
+def test_waits_without_a_hint(jitter: float, waits: list[float]) -> None:
+    """ADP-5.13: at most three tries, after 0.5 to 0.65 s and 1 to 1.3 s."""
     host, steps = Host(), Steps(*[Unavailable("down")] * 9)
     with pytest.raises(Unavailable, match="down"):
         Patience(host.sleep, lambda: jitter).call(steps, no)
     assert steps.calls == 3
-    assert host.waits == [0.5 + jitter / 2, 1.0 + jitter]
+    assert host.waits == waits
 
 
 def test_the_platforms_hint() -> None:
-    """ADP-5.13: B18, B19: its wait exactly; beyond what is left of ten seconds, none at all."""
+    """ADP-5.13: B18, B19: its wait exactly; beyond what is left of two seconds, none at all."""
     host, steps = Host(), Steps(Throttled("slow", retry_after=2), Throttled("slow", retry_after=0))
     assert Patience(host.sleep).call(steps, no) == 7
     assert host.waits == [2.0]
     host = Host()
     with pytest.raises(Throttled):
-        Patience(host.sleep).call(Steps(Throttled("slow", retry_after=11)), no)
+        Patience(host.sleep).call(Steps(Throttled("slow", retry_after=2.1)), no)
     assert host.waits == []
 
 
@@ -63,15 +68,18 @@ def test_the_budget_is_the_deliverys() -> None:
     """ADP-5.13: what one part waited, the next cannot wait again."""
     host = Host()
     patience = Patience(host.sleep)
-    assert patience.call(Steps(Throttled("slow", retry_after=7)), no) == 7
+    assert patience.call(Steps(Throttled("slow", retry_after=1.5)), no) == 7
     with pytest.raises(Throttled):
-        patience.call(Steps(Throttled("slow", retry_after=7)), no)
-    assert patience.call(Steps(Throttled("slow", retry_after=3)), no) == 7
+        patience.call(Steps(Throttled("slow", retry_after=1.5)), no)
+    assert patience.call(Steps(Throttled("slow", retry_after=0.5)), no) == 7
 
 
-@pytest.mark.parametrize("error", [Rejected("no"), TokenRefused("old"), WayClosed("gone")])
+@pytest.mark.parametrize(
+    "error",
+    [Rejected("no"), TokenRefused("old"), WayClosed("gone"), Moved("m", "-1001"), Held("h")],
+)
 def test_what_no_wait_mends(error: DeliveryError) -> None:
-    """ADP-5.13: B20: rejected, a refused token, a closed way: one try."""
+    """ADP-5.13: B20: rejected, a refused token, a closed way, a chat that moved: one try."""
     host, steps = Host(), Steps(error, error)
     with pytest.raises(type(error)):
         Patience(host.sleep).call(steps, yes)
@@ -95,6 +103,38 @@ def test_a_bug_is_not_retried() -> None:
     """ADP-5.13: only delivery errors are."""
     with pytest.raises(KeyError):
         Patience(Host().sleep).call(raises(KeyError("x")), yes)
+
+
+def held(*waits: float | None) -> Steps:
+    return Steps(*(Held("our own pace", retry_after=wait) for wait in waits))
+
+
+def test_a_gate_that_holds_for_a_moment() -> None:
+    """ADP-5.22: a wait of at most 0.25 s is slept here, as often as it takes, within the 2 s."""
+    host, gate = Host(), held(0.2, 0.25, 0.0)
+    Patience(host.sleep).enter(gate)
+    assert (gate.calls, host.waits) == (4, [0.2, 0.25, 0.01])
+    host, gate = Host(), held(*[0.25] * 99)
+    with pytest.raises(Held):
+        Patience(host.sleep).enter(gate)
+    assert host.waits == [0.25] * 8
+
+
+@pytest.mark.parametrize("wait", [0.3, 60.0, math.nan, None])
+def test_a_gate_that_holds_for_longer(wait: float | None) -> None:
+    """ADP-5.22: that is the courier's, at once."""
+    host, gate = Host(), held(wait)
+    with pytest.raises(Held):
+        Patience(host.sleep).enter(gate)
+    assert (gate.calls, host.waits) == (1, [])
+
+
+def test_a_stop_at_the_gate() -> None:
+    """ADP-5.13: the host's stop ends this wait as well."""
+    host = Host()
+    host.stops_after = 1
+    with pytest.raises(Stopped):
+        Patience(host.sleep).enter(held(0.2, 0.2))
 
 
 def test_a_stop() -> None:

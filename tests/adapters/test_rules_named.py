@@ -13,7 +13,7 @@ RULE = re.compile(r"ADP-\d+\.\d+")
 
 def test_every_rule_names_a_test() -> None:
     """Each numbered rule stands in a test's docstring, and no test names a rule there is not."""
-    tests = "".join(file.read_text() for file in HERE.rglob("test_*.py"))
+    tests = "".join(file.read_text() for file in HERE.parent.rglob("test_*.py"))
     assert set(RULE.findall(PAGE)) == set(RULE.findall(tests))
 
 

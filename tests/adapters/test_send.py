@@ -222,7 +222,7 @@ def test_what_is_no_adapter(kind: object) -> None:
 
 def test_transports(tmp_path: Path) -> None:
     """The schemes that this step speaks."""
-    assert set(transports(tmp_path)) == {"console", "https", "http"}
+    assert set(transports(tmp_path)) == {"apprise", "console", "https", "http"}
 
 
 def test_asking_for_an_address_is_cheap() -> None:

@@ -70,6 +70,13 @@ def test_a_change_is_seen(tmp_path: Path) -> None:
     assert env() == {}
 
 
+def test_where_a_value_comes_from(tmp_path: Path) -> None:
+    """What only the process has is known: another process may not have it."""
+    file = tmp_path / ".env"
+    file.write_text("A=1\nB=\n")
+    assert Environment({"A": "0", "B": "2", "C": "3"}, file)().inherited == {"B", "C"}
+
+
 def test_default_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The file is `$HERMES_HOME/.env`."""
     (tmp_path / ".env").write_text("A_7F3A=1\n")

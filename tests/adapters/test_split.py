@@ -2,6 +2,7 @@
 
 import json
 import re
+import zlib
 from collections.abc import Callable
 
 import pytest
@@ -38,7 +39,7 @@ MEASURES: list[Callable[[str], int]] = [
 
 @given(text=TEXTS, measure=st.sampled_from(MEASURES), limit=st.integers(60, 900))
 @example(text="```\n" + "x\n" * 400 + "```\n", measure=len, limit=410)
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_any_text(text: str, measure: Callable[[str], int], limit: int) -> None:
     """ADP-5.7: bodies join to the text, every part is within the limit, the same each time."""
     try:
@@ -51,6 +52,54 @@ def test_any_text(text: str, measure: Callable[[str], int], limit: int) -> None:
     assert found == pieces(text, measure, limit)
     assert len(found) <= MAX_PARTS
     assert all(part.strip() for part in split(text, measure, limit))
+
+
+def shaken(text: str) -> int:
+    """A measure without sense, the same each time; a text of few characters always fits."""
+    return len(text) + (zlib.crc32(text.encode()) % 120 if len(text) > 3 else 0)
+
+
+def marked(text: str) -> int:
+    """Markup that is longer while it is open: what closes it makes the text shorter."""
+    return len(text) + 40 * (text.count("word") % 2)
+
+
+@given(text=TEXTS, measure=st.sampled_from([shaken, marked]), limit=st.integers(60, 500))
+@settings(max_examples=100, deadline=None)
+def test_a_measure_that_goes_up_and_down(
+    text: str, measure: Callable[[str], int], limit: int
+) -> None:
+    """ADP-3.4: more text may measure less; each part is within the limit as it goes out."""
+    text = re.sub("[\ud800-\udfff]", "", text)
+    try:
+        found = pieces(text, measure, limit)
+    except Rejected as exc:
+        assert "more than" in exc.text  # there is room for a character
+        return
+    assert "".join(piece.body for piece in found) == text
+    assert all(measure(str(piece)) <= limit for piece in found)
+    assert found == pieces(text, measure, limit)
+
+
+@pytest.mark.parametrize("bit", ["word ", "x", "**a** [b](c)\n", "中文。", "```py\ncode\n```\n\n"])
+def test_a_long_text_is_measured_a_few_times(bit: str) -> None:
+    """ADP-5.7: in up to 50 parts: each is rendered a few times, and never the whole text."""
+    asked: list[int] = []
+
+    def measure(text: str) -> int:
+        asked.append(len(text))
+        return len(text) + 3 * text.count("*") + 10
+
+    text = bit * (90_000 // len(bit))
+    assert 20 < len(split(text, measure, 4096)) <= MAX_PARTS
+    assert sum(asked) < 8 * len(text) and max(asked) <= 4 * 4096 + 100
+
+
+def test_a_text_that_measures_nothing() -> None:
+    """ADP-3.4: whatever a measure says, no piece is empty and none is lost."""
+    text = "x" * 5000
+    found = pieces(text, lambda part: 0, 100)
+    assert "".join(piece.body for piece in found) == text and all(piece.body for piece in found)
 
 
 def opened(part: str) -> str:
@@ -75,7 +124,7 @@ def opened(part: str) -> str:
         max_size=30,
     ).map("".join)
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_fences_are_balanced(text: str) -> None:
     """ADP-5.7: a code block that is cut is closed in one part and opened again in the next."""
     assert not opened(text)
@@ -99,6 +148,19 @@ def test_a_code_block_is_kept_whole() -> None:
     """A block that begins late in a part goes to the next one as a whole."""
     code = "```\n" + "code\n" * 30 + "```\n"
     assert split("word " * 70 + "\n" + code, len, 460) == ["word " * 70 + "\n", code]
+
+
+def test_a_fence_line_is_not_cut_from_its_code() -> None:
+    """ADP-5.7: the only place to cut is right behind it: the cut is before it instead."""
+    text = "a" * 230 + "\n```" + "p" * 50 + "\n" + "x" * 1000
+    assert split(text, len, 500)[0] == "a" * 230 + "\n"
+
+
+def test_a_fence_in_a_code_block() -> None:
+    """ADP-5.7: a shorter fence within a block is code like any other."""
+    text = "````\n" + "```\n" * 200 + "````\n"
+    parts = split(text, len, 450)
+    assert len(parts) == 2 and parts[0].endswith("````") and parts[1].startswith("````\n```")
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import pytest
 
 from wakebus.adapters.errors import BadSetting
-from wakebus.adapters.urls import base, needed, on_base, pair, setting, webhook
+from wakebus.adapters.urls import base, needed, on_base, pair, safe, setting, webhook
 
 
 @pytest.mark.parametrize(
@@ -83,3 +83,10 @@ def test_needed() -> None:
     with pytest.raises(BadSetting, match="A and B"):
         needed(None, "A and B")
     assert setting({"A": " x "}, "A") == "x" and setting({}, "A") == ""
+
+
+def test_a_url_of_an_answer() -> None:
+    """The same rules hold for a URL that a platform gives."""
+    assert safe("https://x.example/a") and safe("http://127.0.0.1:9/a")
+    for url in ("", "x", "ftp://x/", "http://x.example/", "https://a@x.example/", "https://x:y/"):
+        assert not safe(url)

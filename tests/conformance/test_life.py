@@ -300,6 +300,18 @@ def test_expiry(make_broker: MakeBroker, peers: MakePeer) -> None:
     assert peer.silence() == []
 
 
+def test_expiry_of_what_was_put_off(broker: Broker, peers: MakePeer) -> None:
+    """PROTOCOL-6.10, PROTOCOL-6.11: the reason and the notice have its receiver's words."""
+    sender, peer = peers(broker), peers(broker)
+    sender.register("s")
+    peer.register("e")
+    id = sender.send("e", sender="s", ttl_s=0.2)["id"]
+    peer.say("later", peer.take(), after_s=3600, reason="429: {slow}")
+    until(lambda: traced(peer, id)["state"] == "dead")
+    assert traced(peer, id)["reason"].endswith("put it off until then: 429: {slow}")
+    assert "429: {slow}" in sender.take()["message"]["body"]["text"]
+
+
 def test_expiry_of_what_a_restart_finds(broker: Broker, peers: MakePeer) -> None:
     """PROTOCOL-6.10: the broker's own deadline is stored."""
     id = peers(broker).send("e", queue=True, ttl_s=0.05)["id"]

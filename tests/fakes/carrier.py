@@ -1,8 +1,8 @@
 """The sending shell as the courier uses it, over the real transport, with waits that are noted."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
-from wakebus.adapters.base import ChannelResult, Progress, Request, Response
+from wakebus.adapters.base import ChannelResult, File, Progress, Request, Response
 from wakebus.adapters.errors import DeliveryError
 from wakebus.adapters.http import Https
 from wakebus.adapters.send import Tools, address, deliver, result_of
@@ -20,6 +20,7 @@ class Carrier:
         self.waits: list[float] = []
         self.time = 1_764_288_000.5
         self._impatient = impatient
+        self.meanwhile: Callable[[], None] = lambda: None  # what happens during a wait
         performers = {"https": self._perform, "http": self._perform}
         self.tools = Tools(performers, now=lambda: self.time, sleep=self._sleep)
 
@@ -31,16 +32,18 @@ class Carrier:
         *,
         webhook: str | None = None,
         progress: Progress | None = None,
+        file: File | None = None,
     ) -> ChannelResult:
         """Deliver; a channel that cannot be resolved is its result."""
         try:
             adapter, target = address(channel, self.env)
         except DeliveryError as exc:
             return result_of(exc)
-        return deliver(adapter, target, text, key, self.tools, progress=progress, webhook=webhook)
+        told = (adapter, target, text, key, self.tools)
+        return deliver(*told, progress=progress, webhook=webhook, file=file)
 
     def _perform(self, request: Request) -> Response:
-        if self._impatient and b"secret" not in request.body.lower():
+        if self._impatient and _carries_a_text(request):
             self._impatient -= 1
             return SHORT(request)
         return LONG(request)
@@ -48,4 +51,10 @@ class Carrier:
     def _sleep(self, seconds: float) -> bool:
         if seconds:
             self.waits.append(seconds)
+            self.meanwhile()
         return False
+
+
+def _carries_a_text(request: Request) -> bool:
+    """Whether this is no question (a look-up) and no request for a token."""
+    return request.method != "GET" and b"secret" not in request.body.lower()

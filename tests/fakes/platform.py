@@ -1,51 +1,75 @@
 """
-Feishu and DingTalk on loopback: a real HTTP server that keeps their rules and misbehaves by name.
+All platforms on loopback: one real HTTP server that keeps their rules and misbehaves by name.
 
-It checks tokens, limits and ids, makes one message of one uuid, and remembers every request, with
-what it did. What it does next is planned per route (`token`, `send`, `webhook`, `session`), for one
-chat or all; without a plan it is `ok`. In a step's name `_lost` means that nothing was accepted.
+It checks credentials and limits, makes one message of one key while the platform would, and
+remembers every request with what it did. What it does next is planned per route (`send`,
+`webhook`, `token`, …), for one chat or all; without a plan it is what `whim` says, else `ok`.
+What a platform says in which words is in fakes/chats/.
 """
 
-import json
-import socket
-import struct
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from dataclasses import replace
 
-from fakes import platform_words as words
-from fakes.platform_words import ACCEPTING, Answer, Message, Seen, Step
+from fakes.chats import FAMILIES
+from fakes.chats.rules import ACCEPTING, HTML, Answer, Call, Message, Rules, Seen, Step
+from fakes.chats.server import Server
 
 __all__ = ["Message", "Platform", "Seen", "Step"]
 
+# Routes whose requests put a text into a chat.
+TEXTS = ("send", "webhook", "session")
+# Routes that ask for the credential; a webhook is its own.
+CLOSED = ("send", "check")
+
 
 class Platform:
-    """`url`: the base for *_API_BASE and webhooks. Close it."""
+    """`url`: the base of all their URLs; `hint`: the wait that throttles tell. Close it."""
 
-    def __init__(self, hint: float | None = 0.05) -> None:
+    def __init__(self, hint: float | None = 0.05, port: int = 0) -> None:
         self.hint = hint
         self.seen: list[Seen] = []
         self.messages: list[Message] = []
         self.generation = 1
+        self.patience = 60.0  # seconds, after which a connection that hangs is dropped
+        self.whim: Callable[[Seen], Step] | None = None
+        self.too_fast: Counter[str] = Counter()  # refused by an enforced limit, by platform
+        self.rules: dict[str, Rules] = {family.name: family() for family in FAMILIES}
         self._changed = threading.Condition()
         self._plans: dict[tuple[str, str], deque[Step]] = {}
-        self._uuids: dict[str, str] = {}
+        self._keys: dict[tuple[str, str], tuple[float, str]] = {}
+        self._limits: dict[tuple[str, str], tuple[int, float]] = {}
+        self._taken: dict[tuple[str, str], deque[float]] = {}
         self._free = threading.Event()
-        self._server = _Server(("127.0.0.1", 0), _Handler)
-        self._server.platform = self
+        self._server = Server(self, port)
         self.url = f"http://127.0.0.1:{self._server.server_port}"
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,))
         self._thread.start()
 
     # --- what a test says -----------------------------------------------------------------
 
+    def settings(self, *platforms: str) -> dict[str, str]:
+        """Return the settings that lead to these platforms here; without names to all."""
+        found: dict[str, str] = {}
+        for name in platforms or self.rules:
+            found |= self.rules[name].settings(self.url)
+        return found
+
     def plan(self, route: str, *steps: Step, chat: str = "") -> None:
         """Do these steps, in order, at this route's next requests (to this chat)."""
         with self._changed:
             self._plans.setdefault((route, chat), deque()).extend(steps)
+
+    def forget_plans(self) -> None:
+        """Do what was planned no more."""
+        with self._changed:
+            self._plans.clear()
+
+    def limit(self, platform: str, scope: str, count: int, seconds: float) -> None:
+        """Enforce at most `count` texts in any `seconds`, per `chat` or `app` (scope)."""
+        self._limits[platform, scope] = (count, seconds)
 
     def release(self) -> None:
         """Drop the connections that hang, now and from now on."""
@@ -83,144 +107,118 @@ class Platform:
         """Return when `count` requests have come at a route."""
         self.wait(lambda p: sum(s.route == route for s in p.seen) >= count, timeout)
 
-    # --- what the handler does ------------------------------------------------------------
+    # --- what the server does -------------------------------------------------------------
 
-    def take(self, path: str, headers: dict[str, str], body: dict[str, Any]) -> tuple[str, Answer]:
+    def take(self, call: Call) -> tuple[Step, Answer]:
         """Decide about one request, remember it, return the step and the answer."""
-        route, chat = words.route(path), words.chat(path, body)
+        rules = next((r for r in self.rules.values() if r.route(call)), None)
+        if rules is None:
+            return "ok", Answer(404, b"404 page not found", {"content-type": "text/plain"})
         with self._changed:
-            step = self._next(route, chat)
-            if step == "token_expired_once":
+            seen = self._seen(rules, call)
+            if seen.step == "token_expired_once":
                 self.generation += 1
-            seen = Seen(route, path, chat, body, headers, step, False)
-            answer = self._token(seen) if route == "token" else self._judge(seen)
-            accepted = route != "token" and answer is None and step in ACCEPTING
-            id_ = self._accept(seen) if accepted else ""
-            id_ = id_ if route == "send" else ""  # webhooks tell none
-            self.seen.append(Seen(route, path, chat, body, headers, step, accepted))
+            answer = self._judge(rules, seen)
+            if answer is None and seen.route in TEXTS and seen.step in ACCEPTING:
+                seen = replace(seen, accepted=True)
+                answer = rules.success(call, self._accept(rules, seen))
+            self.seen.append(seen)
             self._changed.notify_all()
-        return step, answer or words.success(path, id_)
+        if seen.step == "error_500":
+            answer = rules.failed(call)
+        return seen.step, answer or Answer(0, b"")
 
-    def refused(self, path: str, headers: dict[str, str]) -> bool:
+    def refused(self, call: Call) -> bool:
         """Whether the connection is to end before the body is read."""
-        route = words.route(path)
+        found = ((r.name, r.route(call)) for r in self.rules.values() if r.route(call))
+        name, route = next(found, ("", ""))
         with self._changed:
             if (self._plans.get((route, "")) or [""])[0] != "close_before_read":
                 return False
             self._plans[route, ""].popleft()
-            self.seen.append(Seen(route, path, "", {}, headers, "close_before_read", False))
+            self.seen.append(Seen(call, name, route, "", "close_before_read"))
             self._changed.notify_all()
             return True
 
     def held(self) -> None:
         """Return when hanging ends."""
-        self._free.wait(60)
+        self._free.wait(self.patience)
 
-    def _next(self, route: str, chat: str) -> Step:
-        plan = self._plans.get((route, chat)) or self._plans.get((route, ""))
-        return plan.popleft() if plan else "ok"
+    def _seen(self, rules: Rules, call: Call) -> Seen:
+        route = rules.route(call)
+        text = route in TEXTS
+        chat = rules.chat(call) if text else ""
+        key = rules.key(call) if text else ""
+        told = rules.text(call) if text else ""
+        plain = Seen(call, rules.name, route, chat, "ok", key, rules.credential(call), told)
+        return replace(plain, step=self._next(plain))
 
-    def _token(self, seen: Seen) -> Answer | None:
-        if seen.step not in ("ok", "slow"):
-            return words.misdeed(seen, self.hint)
-        token = f"t-{self.generation}"
-        if "wrong" in seen.body.values():
-            return words.error(seen.path, 10014, "invalidClientIdOrSecret", 400)
-        if words.is_feishu(seen.path):
-            return words.reply(
-                {"code": 0, "msg": "ok", "tenant_access_token": token, "expire": 7200}
-            )
-        return words.reply({"accessToken": token, "expireIn": 7200})
+    def _next(self, seen: Seen) -> Step:
+        plan = self._plans.get((seen.route, seen.chat)) or self._plans.get((seen.route, ""))
+        if plan:
+            return plan.popleft()
+        return self.whim(seen) if self.whim and seen.route in TEXTS else "ok"
 
-    def _judge(self, seen: Seen) -> Answer | None:
-        if seen.route == "send" and seen.token != f"t-{self.generation}":
-            return words.error(seen.path, 99991663, "InvalidAuthentication", 400)
-        return words.misdeed(seen, self.hint) or words.limits(seen)
+    def _judge(self, rules: Rules, seen: Seen) -> Answer | None:
+        """Return the answer of all that is no text that is taken."""
+        call, route = seen.call, seen.route
+        if seen.step.endswith("_lost") and seen.step != "error_500_lost":
+            return Answer(0, b"")
+        if route in CLOSED and seen.token != rules.good(self.generation):
+            return rules.unauthorized(call)
+        if seen.step not in ACCEPTING:
+            return _misdeed(rules, seen, self.hint)
+        if route == "token":
+            return rules.fetched(call, rules.good(self.generation))
+        if route not in TEXTS:
+            return rules.other(call, route)
+        return self._too_fast(rules, seen) or rules.too_long(call)
 
-    def _accept(self, seen: Seen) -> str:
-        uuid = seen.uuid
-        if uuid and uuid in self._uuids:
-            return self._uuids[uuid]
-        id_ = f"om_{len(self.messages) + 1}"
-        if uuid:
-            self._uuids[uuid] = id_
-        self.messages.append(Message(seen.chat, words.text(seen.body), uuid, id_))
+    def _too_fast(self, rules: Rules, seen: Seen) -> Answer | None:
+        """Return the refusal of a text that is over an enforced limit; else count it."""
+        now = time.monotonic()
+        places = {"chat": f"{rules.name}:{seen.chat}", "app": rules.name}
+        windows = []
+        for scope, place in places.items():
+            count, seconds = self._limits.get((rules.name, scope), (0, 0.0))
+            window = self._taken.setdefault((scope, place), deque(maxlen=count or None))
+            if count and len(window) == count and now - window[0] < seconds:
+                self.too_fast[rules.name] += 1
+                return rules.throttled(seen.call, seconds - (now - window[0]))
+            windows += [window] if count else []
+        for window in windows:
+            window.append(now)
+        return None
+
+    def _accept(self, rules: Rules, seen: Seen) -> str:
+        known = self._keys.get((rules.name, seen.key)) if seen.key else None
+        now = time.monotonic()
+        if known and now - known[0] < rules.key_s:
+            return known[1]
+        id_ = rules.message_id(len(self.messages) + 1)
+        if seen.key:
+            self._keys[rules.name, seen.key] = (now, id_)
+        self.messages.append(Message(rules.name, seen.chat, seen.text, seen.key, id_))
         return id_
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    block_on_close = False
-    request_queue_size = 256
-    platform: Platform
-
-    def __init__(self, *args: Any) -> None:
-        self._open: set[socket.socket] = set()
-        super().__init__(*args)
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        self._open.add(request)
-        super().process_request(request, client_address)
-
-    def shutdown_request(self, request: Any) -> None:
-        self._open.discard(request)
-        super().shutdown_request(request)
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that goes away (it was killed) is what tests do."""
-
-    def end(self) -> None:
-        """Close the listening socket, and wake the threads that read from a client."""
-        for connection in list(self._open):
-            try:
-                connection.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass  # it is gone
-        self.server_close()
+def _misdeed(rules: Rules, seen: Seen, hint: float | None) -> Answer:
+    """Return the answer of a step that accepts nothing and says so."""
+    answers: dict[Step, Callable[[Call], Answer]] = {
+        "throttle_429": lambda call: rules.throttled(call, hint),
+        "throttle_in_200": lambda call: rules.throttled(call, None),
+        "token_expired_once": rules.unauthorized,
+        "error_in_200": rules.error_in_200,
+        "permanent": rules.permanent,
+        "error_500_lost": rules.failed,
+        "html": lambda call: _page(200),
+        "html_429": lambda call: _page(429),
+        "html_502": lambda call: _page(502),
+        "redirect": lambda call: _page(302, location="https://login.example.org/"),
+    }
+    own = rules.own(seen.call, seen.step)
+    return own or answers[seen.step](seen.call)
 
 
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    server: _Server
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Say nothing."""
-
-    def do_POST(self) -> None:
-        """Answer, or misbehave."""
-        platform = self.server.platform
-        headers = {name.lower(): value for name, value in self.headers.items()}
-        if platform.refused(self.path, headers):
-            return self._reset()
-        body = json.loads(self.rfile.read(int(headers.get("content-length", "0"))))
-        step, answer = platform.take(self.path, headers, body)
-        if step.startswith("hang"):
-            platform.held()
-        if step.startswith(("hang", "reset")):
-            return self._reset()
-        if step == "error_500":
-            answer.status = 500
-        return self._answer(step, answer)
-
-    def _answer(self, step: str, answer: Answer) -> None:
-        self.send_response(answer.status)
-        headers = {"content-type": "application/json", **answer.headers}
-        for name, value in headers.items():
-            self.send_header(name, value)
-        self.send_header("content-length", str(len(answer.body)))
-        self.end_headers()
-        if step == "half":
-            self.wfile.write(answer.body[: len(answer.body) // 2])
-            self.close_connection = True
-        elif step == "slow":
-            for place in range(0, len(answer.body), 16):
-                self.wfile.write(answer.body[place : place + 16])
-                time.sleep(0.01)
-        else:
-            self.wfile.write(answer.body)
-
-    def _reset(self) -> None:
-        self.close_connection = True
-        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        for end in (self.wfile, self.rfile, self.connection):
-            end.close()
+def _page(status: int, **headers: str) -> Answer:
+    return Answer(status, HTML, {"content-type": "text/html", **headers})

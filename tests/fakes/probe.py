@@ -7,11 +7,14 @@ step of its script (the last one again and again): an error is raised, a respons
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from wakebus.adapters.base import (
+    Adapter,
     Capabilities,
     ChannelResult,
+    File,
     Outgoing,
     Part,
     Request,
@@ -21,10 +24,12 @@ from wakebus.adapters.base import (
     Token,
     Word,
 )
-from wakebus.adapters.errors import DeliveryError
-from wakebus.adapters.parts import Memory
+from wakebus.adapters.errors import DeliveryError, Held
+from wakebus.adapters.lookups import Lookups
 from wakebus.adapters.send import Tools, deliver
+from wakebus.adapters.splits import Splits
 from wakebus.adapters.tokens import Tokens
+from wakebus.adapters.tools import Memory
 
 TARGET = Target("probe", "alice")
 OK = Response(200, b"m")
@@ -84,6 +89,73 @@ class Tokened(Keyed):
         return Token(response.body.decode(), 7200.0)
 
 
+class Finder(Probe):
+    """A platform that asks for a chat's id: `@NAME` leads to whatever the answer says."""
+
+    def lookup(self, target: Target) -> Request | None:
+        return Request(f"look:{target.chat_id}") if target.chat_id.startswith("@") else None
+
+    def parse_lookup(self, target: Target, response: Response) -> Target:
+        return replace(target, chat_id=response.body.decode())
+
+    def build_request(self, target: Target, outgoing: Outgoing) -> Request:
+        return to_chat(super().build_request(target, outgoing), target)
+
+
+def to_chat(request: Request, target: Target) -> Request:
+    """Return a probe's request that names its chat as well."""
+    body = {**json.loads(request.body), "chat": target.chat_id}
+    return replace(request, body=json.dumps(body).encode())
+
+
+class Filer(Probe):
+    """A platform that takes a file of 100 bytes in the request that shows it."""
+
+    capabilities: ClassVar = Capabilities(max_text=20, max_file=100)
+
+    def build_request(self, target: Target, outgoing: Outgoing) -> Request:
+        request = super().build_request(target, outgoing)
+        if (file := outgoing.file) is None:
+            return request
+        held = {"name": file.name, "ref": file.ref, "data": "" if file.ref else file.data.decode()}
+        return replace(request, body=json.dumps({**json.loads(request.body), **held}).encode())
+
+
+class Uploader(Filer):
+    """A platform that takes it in two steps first: `up:where` names a place, `up:PLACE` takes."""
+
+    def upload(self, target: Target, outgoing: Outgoing) -> Request | None:
+        file = outgoing.file
+        if file is None or file.stored:
+            return None
+        if file.ref:
+            return Request(f"up:{file.ref}", file.data)
+        return Request("up:where", headers={"token": outgoing.token})
+
+    def parse_upload(self, file: File, response: Response) -> File:
+        if file.ref:
+            return replace(file, stored=True)
+        return replace(file, ref=response.body.decode())
+
+
+class Turnstile:
+    """A gate that holds by a script of waits (None: it lets pass), and remembers."""
+
+    def __init__(self, *waits: float | None) -> None:
+        self.waits = list(waits)
+        self.seen: list[object] = []
+
+    def enter(self, adapter: Adapter, target: Target, key: str) -> None:
+        wait = self.waits.pop(0) if self.waits else None
+        if wait is not None:
+            self.seen.append(wait)
+            raise Held("our own pace", retry_after=wait)
+        self.seen.append(f"in {target} {key}")
+
+    def leave(self, adapter: Adapter, target: Target, error: DeliveryError | None) -> None:
+        self.seen.append("out" if error is None else f"out: {error.text}")
+
+
 class Wire:
     """A transport that remembers, and does the next step of its script; without one it takes."""
 
@@ -115,8 +187,13 @@ class Host:
         self.waits: list[float] = []
         self.stops_after = 10**9  # waits
         self.record = Memory()
+        self.look, self.up = Wire(), Wire()
         self.performers = {"probe": self.wire, "token": tokens or Wire(Response(200, b"t-1"))}
+        self.performers |= {"look": self.look, "up": self.up}
         self.tokens = Tokens(lambda: self.time)
+        self.lookups = Lookups(lambda: self.time)
+        self.gate = Turnstile()
+        self.splits = Splits()
 
     def sleep(self, seconds: float) -> bool:
         """Let the time pass; say whether the host stops."""
@@ -126,12 +203,19 @@ class Host:
         return len(self.waits) >= self.stops_after
 
     def tools(self) -> Tools:
-        return Tools(self.performers, self.tokens, lambda: self.time, self.sleep)
+        return Tools(
+            *(self.performers, self.tokens, lambda: self.time, self.sleep),
+            lookups=self.lookups,
+            gate=self.gate,
+            splits=self.splits,
+        )
 
-    def send(self, adapter: Probe, text: str = "hi", **more: Any) -> ChannelResult:
+    def send(
+        self, adapter: Probe, text: str = "hi", target: Target = TARGET, **more: Any
+    ) -> ChannelResult:
         """Deliver once, with what earlier deliveries left."""
         more = {"progress": self.record, **more}
-        return deliver(adapter, TARGET, text, "k", self.tools(), **more)
+        return deliver(adapter, target, text, "k", self.tools(), **more)
 
     def parts(self) -> Mapping[int, tuple[Word | str, str]]:
         """Return word and id of every part that the record holds."""

@@ -6,25 +6,22 @@ key, so all arrives exactly once; DingTalk knows no keys, so what is in doubt is
 its sender is told.
 """
 
-import os
 import random
-import signal
-import sqlite3
 import subprocess
 import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import closing, nullcontext
-from typing import Any, NamedTuple
+from contextlib import nullcontext
+from typing import Any
 
 import pytest
 
 from fakes.broker import until
-from fakes.desk import BIN, Desk, running
-from fakes.platform import Platform, Step
-from fakes.platform_words import text as platform_text
+from fakes.desk import BIN
+from fakes.platform import Step
 from fakes.program import frozen
+from fakes.stage import Stage, staged
 from wakebus.broker import Client
 from wakebus.broker.errors import NotRunning, Undecided
 from wakebus.broker.message import new_id
@@ -49,77 +46,9 @@ TROUBLE: list[Step] = [
 ]
 
 
-class Stage(NamedTuple):
-    """A desk with its services, and the platforms that it sends to."""
-
-    desk: Desk
-    platform: Platform
-
-    def courier(self) -> int:
-        """Wait until a living process holds the name; return its pid."""
-        with self.desk.client() as bus:
-
-            def pid() -> int:
-                held = [one for one in bus.list() if one["name"] == "courier"]
-                found = int(held[0].get("pid") or 0) if held else 0
-                return found if found and running(found) else 0
-
-            return int(until(pid, 30))
-
-    def kill(self, what: str) -> None:
-        """SIGKILL the courier, or the broker and start another."""
-        if what == "courier":
-            pid = self.courier()
-            os.kill(pid, signal.SIGKILL)
-            until(lambda: not running(pid))
-        else:
-            self.desk.kill_broker()
-            self.desk.start()
-
-    def send(self, channel: str, text: str) -> str:
-        """Hand a text to the courier; return the message's id."""
-        with self.desk.client() as bus:
-            return bus.send("courier", text, type="say", channel=channel, sender="me").id
-
-    def outcome(self, id: str) -> dict[str, Any]:
-        """Wait until the message has ended; return what became of it at its chat."""
-        with self.desk.client() as bus:
-            receipt = bus.wait(id, 60)
-        assert receipt.outcome, receipt
-        found: dict[str, Any] = receipt.outcome["channel"]
-        return found
-
-    def requested(self, chat: str = "") -> list[str]:
-        """The first words of all requests to send (to one chat), in order."""
-        found = [seen for seen in self.platform.requests() if chat in ("", seen.chat)]
-        return [str(platform_text(seen.body)).split()[0] for seen in found]
-
-    def begun(self) -> int:
-        """How many parts the courier's notes hold."""
-        file = self.desk.root / "bus" / "courier.db"
-        with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as db:
-            return int(db.execute("SELECT count(*) FROM part").fetchone()[0])
-
-    def stands(self, channel: str = "") -> list[str]:
-        """The first words of what stands in a chat, or in all."""
-        return [text.split()[0] for text in self.platform.texts(channel.partition(":")[2] or None)]
-
-
 @pytest.fixture
 def stage() -> Iterator[Stage]:
-    # Ten kills in a few seconds are more deaths than a message may see before it counts as poison.
-    desk, platform = Desk(services=True, attempts=20), Platform()
-    (desk.root / ".env").write_text(
-        f"FEISHU_API_BASE={platform.url}\nFEISHU_APP_ID=cli_1\nFEISHU_APP_SECRET=hush-hush\n"
-        f"DINGTALK_API_BASE={platform.url}\nDINGTALK_WEBHOOK_BASE={platform.url}\n"
-        "DINGTALK_CLIENT_ID=ding1\nDINGTALK_CLIENT_SECRET=hush-hush\n"
-    )
-    desk.start()
-    found = Stage(desk, platform)
-    found.courier()
-    yield found
-    platform.close()
-    desk.close()
+    yield from staged()
 
 
 def long_text(channel: str) -> str:

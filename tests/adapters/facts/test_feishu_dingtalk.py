@@ -1,6 +1,7 @@
 """What Feishu and DingTalk say and want to hear."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from wakebus.adapters import bodies
 from wakebus.adapters.base import Response
 from wakebus.adapters.dingtalk import DingTalk
-from wakebus.adapters.errors import DeliveryError, Uncertain
+from wakebus.adapters.errors import DeliveryError, Throttled, Uncertain
 from wakebus.adapters.facts import dingtalk, feishu
 from wakebus.adapters.feishu import Feishu
 
@@ -148,3 +149,42 @@ def test_advice_for_what_is_mended_by_hand() -> None:
     """A listed rejection says what to do next."""
     for table in (feishu.CODES, dingtalk.CODES, dingtalk.WEBHOOK_CODES):
         assert all(found.advice for found in table.values() if found.kind == "rejected")
+
+
+@pytest.mark.parametrize(
+    ("channel", "kind", "found"),
+    [
+        ("feishu", "chat_id", [(5, 1, "chat"), (50, 1, "app"), (1000, 60, "app")]),
+        ("feishu", "webhook", [(5, 1, "chat"), (100, 60, "chat")]),
+        ("dingtalk", "group", [(20, 1, "app")]),
+        ("dingtalk", "user", [(20, 1, "app")]),
+        ("dingtalk", "webhook", [(20, 60, "chat")]),
+    ],
+)
+def test_limits(channel: str, kind: str, found: list[tuple[int, float, str]]) -> None:
+    """Each kind of chat is kept to what is published for it; groups and people are two APIs."""
+    card = {"feishu": feishu.LIMITS, "dingtalk": dingtalk.LIMITS}[channel]
+    mine = [limit for limit in card if not limit.kinds or kind in limit.kinds]
+    assert [(limit.count, limit.seconds, limit.scope) for limit in mine] == found
+
+
+@pytest.mark.parametrize(
+    ("read", "body", "scope"),
+    [
+        (feishu.read, {"code": 99991400, "msg": "frequency limit"}, "app"),
+        (feishu.read, {"code": 11232, "msg": "tenant"}, "app"),
+        (feishu.read, {"code": 230020, "msg": "ext=chat rate limit"}, "chat"),
+        (dingtalk.read, {"code": "Forbidden.AccessDenied.QpsLimitForApi", "message": ""}, "app"),
+        (dingtalk.read, {"errcode": 90018, "errmsg": "too fast"}, "app"),
+        (dingtalk.read, {"status": 1111, "punish": "deny"}, "app"),
+        (dingtalk.read, {"code": "send.too.fast", "message": ""}, "chat"),
+        (dingtalk.read, {"errcode": 130101, "errmsg": "send too fast"}, "chat"),
+    ],
+)
+def test_whom_a_throttle_holds(
+    read: Callable[[Response], object], body: dict[str, Any], scope: str
+) -> None:
+    """ADP-6.17: all of the app, or this chat alone."""
+    with pytest.raises(Throttled) as caught:
+        read(Response(400, json.dumps(body).encode()))
+    assert caught.value.scope == scope

@@ -11,7 +11,8 @@ from wakebus.plugin.cli.main import VERBS
 HELP = {
     "listen": ("ENDPOINT", "--agent", "claude -p", "--rules", "--takeover", "exit status"),
     "ask": ("TEXT", "--wait", "--session", "default 300", "exit status"),
-    "send": ("CHANNEL", "console:demo", "--wait", "exit status"),
+    "send": ("CHANNEL", "console:demo", "--wait", "--file", "platforms: ", "exit status"),
+    "channels": ("PLATFORM", "check", "--json", "examples", "exit status"),
     "trace": ("ID", "--json", "receipt"),
     "dead": ("list", "show", "retry", "purge", "7 days"),
     "dead list": ("--to", "--from", "--limit", "default 50"),

@@ -7,7 +7,7 @@ import pytest
 
 from wakebus.broker import errors
 from wakebus.plugin.cli import output
-from wakebus.plugin.cli.output import Parser, Usage, guarded, hint, safe, status_of
+from wakebus.plugin.cli.output import Parser, Usage, guarded, here, hint, safe, status_of
 
 Captured = pytest.CaptureFixture[str]
 
@@ -55,6 +55,52 @@ def test_every_error_says_the_next_step(error: errors.WakebusError, step: str) -
     """On a line of its own, behind what went wrong."""
     text, _, rest = hint(error).partition("\n")
     assert text == "x" and step in rest
+
+
+def test_the_real_path_of_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where `$HERMES_HOME/.env` is, few know who have not set it."""
+    monkeypatch.setenv("HERMES_HOME", "/srv/hermes")
+    error = errors.WakebusError("A_TOKEN is not set in $HERMES_HOME/.env")
+    assert hint(error) == "A_TOKEN is not set in /srv/hermes/.env"
+    assert here("A_TOKEN") == "A_TOKEN"
+
+
+def sending() -> Parser:
+    """Return a command with an optional word, below another, as verbs are."""
+    outer = Parser(prog="x")
+    inner = outer.add_subparsers(dest="verb").add_parser("send")
+    inner.add_argument("channel")
+    inner.add_argument("text", nargs="?")
+    inner.add_argument("--file")
+    inner.late = ("text",)
+    return outer
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        ("c", None),
+        ("c t", "t"),
+        ("c --file f", None),
+        ("c --file f t", "t"),
+        ("--file f c t", "t"),
+        ("c t --file f", "t"),
+        ("c --file f -", "-"),
+        ("c --file f -- -t", "-t"),
+        ("c -- -t", "-t"),
+    ],
+)
+def test_an_optional_word_behind_an_option(words: str, text: str | None) -> None:
+    """It is found wherever it stands; argparse itself knows only its first place."""
+    assert sending().parse_args(["send", *words.split()]).text == text
+
+
+@pytest.mark.parametrize("words", ["c t u", "c --file f t u", "c --bad t", "", "c --file f --bad"])
+def test_words_too_many(words: str, capsys: Captured) -> None:
+    """What is left over is still an error."""
+    with pytest.raises(SystemExit) as caught:
+        sending().parse_args(["send", *words.split()])
+    assert caught.value.code == 2 and "x" in capsys.readouterr().err
 
 
 def test_no_step_where_there_is_none() -> None:

@@ -4,13 +4,26 @@ from collections.abc import Iterator
 
 import pytest
 
+from fakes.broker import until
 from fakes.desk import Desk
+from fakes.here import Here
+from fakes.platform import Platform
 
 
 @pytest.fixture(scope="module")
-def desk() -> Iterator[Desk]:
-    """A desk whose broker runs its courier."""
+def platform() -> Iterator[Platform]:
+    """All platforms on loopback."""
+    found = Platform()
+    yield found
+    found.close()
+
+
+@pytest.fixture(scope="module")
+def desk(platform: Platform) -> Iterator[Desk]:
+    """A desk whose broker runs its courier; Telegram is set up, Slack leads nowhere."""
     found = Desk(services=True)
+    settings = platform.settings("telegram", "slack") | {"SLACK_API_BASE": "http://127.0.0.1:9"}
+    (found.root / ".env").write_text("".join(f"{k}={v}\n" for k, v in settings.items()))
     found.start()
     yield found
     found.close()
@@ -48,13 +61,27 @@ def test_once_per_key(desk: Desk) -> None:
         ("", 2, "the channel is empty"),
     ],
 )
-def test_a_wrong_channel(desk: Desk, channel: str, status: int, says: str) -> None:
+def test_a_wrong_channel(
+    desk: Desk,
+    channel: str,
+    status: int,
+    says: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     """Told before anything is queued, with the near name or the next step."""
-    before = desk.run("hermes-busd", "status", "--json").json["accepted"]
-    done = desk.wakebus("send", channel, "x", "--from", "ci", "--json")
+    before = accepted(desk)
+    here = Here(desk.root, monkeypatch, capsys)
+    done = here.wakebus("send", channel, "x", "--from", "ci", "--json")
     assert done.status == status and says in done.err and "\x1b" not in done.both, done
     assert says in done.json["error"]["text"]
-    assert desk.run("hermes-busd", "status", "--json").json["accepted"] == before
+    assert accepted(desk) == before
+
+
+def accepted(desk: Desk) -> int:
+    """Return how many messages the broker has accepted."""
+    with desk.client() as bus:
+        return int(bus.status()["accepted"])
 
 
 def test_bad_input(desk: Desk) -> None:
@@ -72,6 +99,125 @@ def test_without_a_courier(own_desk: Desk) -> None:
     assert done.status == 1 and "no courier is running" in done.err
     assert "wakebus courier" in done.err and "wakebus trace" in done.err
     assert done.json["error"]["message"] in done.err
+
+
+def test_a_home_channel_of_hermes(desk: Desk) -> None:
+    """ADP-7.6, B9: a bare platform goes where config.yaml says, at once, and no other chat does."""
+    config = desk.root / "config.yaml"
+    config.write_text("platforms:\n  console: {home_channel: {chat_id: house}}\n")
+    try:
+        done = desk.wakebus("send", "console", "to the house", "--from", "ci")
+        assert done.status == 0 and done.out.startswith("sent to console:house "), done
+        done = desk.wakebus("send", "console:elsewhere", "not there", "--from", "ci")
+        assert done.status == 0 and done.out.startswith("sent to console:elsewhere "), done
+        house = (desk.root / "bus" / "console-house.log").read_text()
+        assert "to the house" in house and "not there" not in house
+    finally:
+        config.unlink()
+
+
+def spool(desk: Desk) -> set[str]:
+    """Return what lies in the spool."""
+    return {one.name for one in (desk.root / "bus").glob("files/*")}
+
+
+def test_a_file(desk: Desk, platform: Platform) -> None:
+    """ADP-22.4: alone or behind a text, also where TEXT stands behind --file."""
+    (desk.root / "build.log").write_text("all is well 中文")
+    words = ("send", "telegram:42", "--file", "build.log", "--from", "ci")
+    done = desk.wakebus(*words)
+    assert done.status == 0 and done.out.startswith("sent to telegram:42 (id "), done
+    done = desk.wakebus(*words, "the log", "--json")
+    assert done.json["channel"] | {"parts": 2, "done": 2} == done.json["channel"], done
+    sent = platform.requests("send")
+    assert [one.path.rpartition("/")[2] for one in sent] == [
+        *("sendDocument", "sendMessage", "sendDocument")
+    ]
+
+
+def test_a_file_is_sent_once(desk: Desk, platform: Platform) -> None:
+    """ADP-22.4: by its key or its id; what is not needed does not stay in the spool."""
+    (desk.root / "one.txt").write_text("one")
+    words = ("send", "telegram:43", "--file", "one.txt", "--from", "ci", "--json")
+    first = desk.wakebus(*words, "--key", "f1").json
+    kept = spool(desk)
+    assert desk.wakebus(*words, "--key", "f1").json["id"] == first["id"]
+    assert spool(desk) == kept
+    same = [desk.wakebus(*words, "--id", "m-file-1").json["id"] for _ in range(2)]
+    assert same == ["m-file-1", "m-file-1"]
+    assert len(platform.texts("43")) == 2
+    kept = spool(desk)
+    other = desk.wakebus(*words, "other text", "--id", "m-file-1")
+    assert other.status == 1 and spool(desk) == kept  # a conflict leaves the first one's file
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "says"),
+    [
+        (("console:demo", "--file", "some.txt"), 1, "console takes no files; send a link"),
+        (("telegram:42", "--file", "big"), 1, "and telegram takes at most 47.7 MiB"),
+        (("telegram:42", "--file", "middle"), 1, "at most 20.0 MiB are sent"),
+        (("telegram:42", "--file", "none.txt"), 1, "no such file"),
+        (("telegram:42", "--file", "."), 1, "is a folder"),
+        (("telegram:42", "--file", "/dev/null"), 1, "is a device"),
+        (("telegram:42", "--file", "empty"), 1, "is empty"),
+        (("telegram:42", "", "--file", "some.txt"), 2, "the text is empty"),
+        (("telegram:42",), 2, "or --file PATH"),
+        (("telegram:42", "x", "--file", "some.txt", "y"), 2, "unrecognized arguments: y"),
+    ],
+)
+def test_a_file_that_is_not_sent(
+    desk: Desk,
+    words: tuple[str, ...],
+    status: int,
+    says: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """ADP-22.4: told with the reason before anything is queued; nothing stays in the spool."""
+    (desk.root / "some.txt").write_text("x")
+    (desk.root / "empty").touch()
+    for name, size in (("big", 60 << 20), ("middle", 30 << 20)):
+        with (desk.root / name).open("wb") as file:
+            file.truncate(size)  # a hole: no disk is used
+    kept = spool(desk)
+    done = Here(desk.root, monkeypatch, capsys).wakebus("send", *words, "--from", "ci")
+    assert (done.status, done.out) == (status, "") and says in done.err, done
+    assert "Traceback" not in done.err and spool(desk) == kept
+
+
+def test_a_file_without_a_broker(own_desk: Desk, platform: Platform) -> None:
+    """ADP-22.4: exit 1, and no copy of it is left."""
+    (own_desk.root / "some.txt").write_text("x")
+    env = platform.settings("telegram")
+    done = own_desk.wakebus("send", "telegram:42", "--file", "some.txt", env=env)
+    assert done.status == 1 and "hermes-busd start" in done.err and not spool(own_desk)
+
+
+def test_a_dry_run_of_a_file(own_desk: Desk, platform: Platform) -> None:
+    """ADP-22.4: its upload and the request that shows it, bytes told and not dumped."""
+    (own_desk.root / "build.log").write_text("hush-7f3a" * 20)
+    words = ("send", "--dry-run", "slack:U12345678", "the log", "--file", "build.log")
+    env = platform.settings("slack")
+    done = own_desk.wakebus(*words, env=env)
+    assert done.status == 0 and not done.err, done
+    assert "# the chat's own id, looked up once an hour" in done.out
+    assert "# part 2 of 2 (180 bytes of build.log): brought there first" in done.out
+    assert "hush" not in done.out
+    shown = own_desk.wakebus(*words, "--json", env=env).json
+    assert shown["parts"][1]["file"] == "180 bytes of build.log"
+    assert [one.name for one in own_desk.root.iterdir()] == ["build.log"]
+
+
+def test_not_sent_yet(desk: Desk) -> None:
+    """ADP-22.5: exit 1, why the courier has put it off last, and how to follow it."""
+    words = ("send", "slack:C12345678", "x", "--from", "ci", "--id", "m-late", "--json")
+    desk.wakebus(*words, "--wait", "0")
+    until(lambda: any(step["what"] == "later" for step in desk.traced("m-late")["steps"]), 60)
+    done = desk.wakebus(*words, "--wait", "0")
+    assert done.status == 1 and "the courier goes on trying: not reachable" in done.err, done
+    assert "not reachable" in done.json["error"]["reason"]
+    assert f"wakebus trace {done.json['error']['message']}" in done.err
 
 
 FEISHU = {"FEISHU_APP_ID": "cli_a", "FEISHU_APP_SECRET": "hush-7f3a", "HTTPS_PROXY": "nonsense:"}
@@ -126,5 +272,6 @@ def test_a_dry_run_of_what_cannot_be_sent(own_desk: Desk) -> None:
     """Exit 1 with the reason, as the courier would say it."""
     done = own_desk.wakebus("send", "--dry-run", "feishu:oc_1", "x")
     assert done.status == 1 and "FEISHU_APP_ID" in done.err
+    assert f"not set in {own_desk.root}/.env" in done.err
     done = own_desk.wakebus("send", "--dry-run", "consle:demo", "x", "--json")
     assert done.status == 1 and "did you mean console?" in done.json["error"]["text"]

@@ -1,0 +1,46 @@
+"""
+The platform `apprise`: whatever Apprise reaches and we do not (mail, Pushover, Teams, …).
+
+A chat is a name, its URL stands in the settings; apprise_call.py performs it, if the extra is
+installed. Source: github.com/caronc/apprise.
+"""
+
+from collections.abc import Mapping
+from typing import ClassVar, Final
+
+from wakebus.adapters import ids, urls
+from wakebus.adapters.base import Outgoing, Request, Response, Sent, Target
+from wakebus.adapters.errors import BadSetting
+from wakebus.adapters.facts import apprise as facts
+
+_PREFIX: Final = "APPRISE_URL_"
+
+
+class Apprise:
+    """Services by their names in the settings; no threads, no keys, no ids."""
+
+    capabilities: ClassVar = facts.CARD
+
+    def __init__(self, env: Mapping[str, str]) -> None:
+        self._env = {name: env[name] for name in env if name.startswith(_PREFIX)}
+
+    def parse_target(self, chat_id: str, thread: str | None) -> Target:
+        """Return the service."""
+        kind = ids.kind_of("apprise", chat_id, facts.IDS, facts.RIGHT)
+        ids.no_thread("apprise", chat_id, thread)
+        return Target("apprise", chat_id, kind=kind)
+
+    def build_request(self, target: Target, outgoing: Outgoing) -> Request:
+        """Return the request to notify this service; raise BadSetting that names the variable."""
+        name = facts.variable(target.chat_id)
+        url = urls.setting(self._env, name)
+        urls.needed(url, name)
+        if problem := facts.ours([url.partition(":")[0].lower()]):
+            raise BadSetting(f"{name}: {problem}")
+        body, headers = outgoing.text.encode(), {facts.URL_HEADER: url}
+        return Request(f"apprise:{target.chat_id}", body, headers, "NOTIFY")
+
+    def parse_response(self, response: Response) -> Sent:
+        """Return Sent, without an id, or raise what the answer means."""
+        facts.read(response)
+        return Sent()

@@ -1,0 +1,87 @@
+"""
+Whether a platform, or one of its chats, is worth a request now.
+
+Rule 1: pure; `now` is an argument: seconds of a clock that only goes forward. Rule 2: it opens
+after TRIPS requests in a row without an answer, for 5 s; then one probe goes out, and each that
+fails doubles the time, up to 60 s. Any answer closes it, also a refusal. Rule 3: a platform's
+circuit opens only where at least two chats got no answer: one chat that hangs has a circuit of
+its own, and holds no other. Rule 4: a chat that did answer last may probe a little before those
+that did not, so that dead chats do not keep a living one waiting.
+"""
+
+from typing import Final, Literal
+
+State = Literal["closed", "open", "probing"]
+
+TRIPS: Final = 5  # hystrix, resilience4j and Envoy (outlier detection, consecutive_5xx) open at 5
+FIRST_S: Final = 5.0
+LONGEST_S: Final = 60.0
+PROBE_S: Final = 60.0  # then a probe that is not heard of is taken for lost; http.py ends after 30
+ASK_S: Final = 5.0  # while a probe is under way
+AHEAD: Final = 0.2  # of the time that it is open
+MAX_CHATS: Final = 16  # of those without an answer remembered
+
+
+class Circuit:
+    """One of a platform, and one of each of its chats. `least`: chats without an answer."""
+
+    def __init__(self, *, least: int = 1, trips: int = TRIPS) -> None:
+        self._least, self._trips = least, trips
+        self._row = 0
+        self._silent: dict[str, None] = {}
+        self._open_s = 0.0  # 0: closed
+        self._probe: tuple[str, float] | None = None
+        self.until = 0.0
+        self.why = ""
+
+    @property
+    def quiet(self) -> bool:
+        """Whether it knows nothing that matters."""
+        return not self._row
+
+    def state(self, now: float) -> State:
+        """Return its word."""
+        if not self._open_s:
+            return "closed"
+        return "probing" if self._probing(now) else "open"
+
+    def wait(self, key: str, chat: str, now: float) -> float:
+        """Return the seconds after which `key` may ask again; 0.0: it may go out."""
+        if not self._open_s or (self._probe and self._probe[0] == key):
+            return 0.0
+        ahead = 0.0 if chat in self._silent else AHEAD * self._open_s
+        if (rest := self.until - ahead - now) > 0:
+            return rest
+        return ASK_S if self._probing(now) else 0.0
+
+    def go(self, key: str, now: float) -> None:
+        """What `wait` let through goes out: while it is open, it is the probe."""
+        if self._open_s and not self._probing(now):
+            self._probe = (key, now)
+
+    def drop(self, key: str) -> None:
+        """What was let through did not go out; another may probe."""
+        if self._probe and self._probe[0] == key:
+            self._probe = None
+
+    def answered(self) -> None:
+        """The platform said something: it lives."""
+        self._row, self._open_s, self.until, self._probe, self.why = 0, 0.0, 0.0, None, ""
+        self._silent.clear()
+
+    def failed(self, key: str, chat: str, now: float) -> None:
+        """There was no answer, or only that the platform is down."""
+        self._row += 1
+        if len(self._silent) < MAX_CHATS:
+            self._silent[chat] = None
+        if not self._open_s:
+            if self._row >= self._trips and len(self._silent) >= self._least:
+                self._open(FIRST_S, now)
+        elif self._probe and self._probe[0] == key:
+            self._open(min(2 * self._open_s, LONGEST_S), now)
+
+    def _open(self, seconds: float, now: float) -> None:
+        self._open_s, self.until, self._probe = seconds, now + seconds, None
+
+    def _probing(self, now: float) -> bool:
+        return self._probe is not None and now < self._probe[1] + PROBE_S

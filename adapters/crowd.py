@@ -1,0 +1,41 @@
+"""
+How many requests to one platform are under way, so that one that hangs leaves places to the others.
+
+Rule 1: pure; `now` is an argument: seconds of a clock that only goes forward. Rule 2: a platform
+that has answered within the last second is not bounded. Rule 3: who is held back asks again the
+later, the more there are: each asking costs a commit.
+"""
+
+import math
+from typing import Final
+
+MOST: Final = 32  # half of what the broker hands out at once (PROTOCOL-7.3)
+FRESH_S: Final = 1.0
+LONGEST_S: Final = 15.0  # by then what hangs has ended (http.py)
+
+
+class Crowd:
+    """Those of one platform, by their keys."""
+
+    def __init__(self) -> None:
+        self._going: set[str] = set()
+        self._answered = -math.inf
+        self._held = 0
+
+    def wait(self, key: str, now: float) -> float:
+        """Return 0.0 when one more may go, else the seconds after which to ask again."""
+        fresh = now - self._answered <= FRESH_S
+        if fresh or key in self._going or len(self._going) < MOST:
+            return 0.0
+        self._held += 1
+        return min(1.0 + self._held / MOST, LONGEST_S)
+
+    def enter(self, key: str) -> None:
+        """It goes."""
+        self._going.add(key)
+
+    def leave(self, key: str, answered: float | None) -> None:
+        """It has ended; `answered`: when the platform said something, None where it did not."""
+        self._going.discard(key)
+        if answered is not None:
+            self._answered, self._held = answered, 0

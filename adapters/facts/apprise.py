@@ -1,0 +1,62 @@
+"""
+What apprise_call.py is asked and answers, and which services Apprise is not to be asked for.
+
+Rule 1: pure. Rule 2: Apprise says yes or no. A no does not tell how far it came, so that it is a
+doubt. Rule 3: where an adapter of ours reads the platform's own answer, Apprise is not used: it
+takes the errors of WeCom, Feishu and DingTalk, which stand in a 200, for success (apprise 2.2.0).
+Source: github.com/caronc/apprise.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from wakebus.adapters.base import Capabilities, Response, json_object
+from wakebus.adapters.errors import Rejected, Uncertain
+from wakebus.adapters.ids import Shapes
+from wakebus.adapters.markup import line
+
+IDS: Final[Shapes] = {"name": re.compile(r"([A-Za-z0-9][A-Za-z0-9_-]{0,63})")}
+RIGHT: Final = "a name of 1 to 64 of A-Z a-z 0-9 _ -, whose URL is in APPRISE_URL_<NAME>"
+URL_HEADER: Final = "Secret-URL"
+
+# Apprise's own default limit (plugins/base.py, body_maxlen); a service's smaller one is kept by
+# apprise_call.py.
+CARD: Final = Capabilities(
+    32_768, settings=("APPRISE_URL_<NAME>",), needs=(("APPRISE_URL_<NAME>",),)
+)
+
+_OURS: Final[Mapping[str, str]] = {
+    "wecombot": "wecom",
+    "feishu": "feishu",
+    "lark": "feishu",
+    "dingtalk": "dingtalk",
+    "tgram": "telegram",
+    "slack": "slack",
+    "discord": "discord",
+    **dict.fromkeys(("mmost", "mmosts"), "mattermost"),
+    **dict.fromkeys(("matrix", "matrixs"), "matrix"),
+    **dict.fromkeys(("ntfy", "ntfys"), "ntfy"),
+}
+
+
+def variable(name: str) -> str:
+    """Return the setting of a name: ops-mail → APPRISE_URL_OPS_MAIL."""
+    return f"APPRISE_URL_{name.upper().replace('-', '_')}"
+
+
+def ours(schemes: Iterable[str]) -> str:
+    """Return what to say of a service that has an adapter of ours, "" for any other."""
+    found = next((_OURS[one] for one in schemes if one in _OURS), "")
+    return f"Apprise is not asked for this service; use {found}:CHAT, which tells" if found else ""
+
+
+def read(response: Response) -> None:
+    """Return where Apprise says yes; raise what anything else means."""
+    found = json_object(response)
+    if response.status == 400 and isinstance(found.get("error"), str):
+        raise Rejected(line(found["error"]))
+    if response.status == 200 and found.get("sent") is False:
+        raise Uncertain("Apprise says that it failed, and not how far it came")
+    if response.status != 200 or found.get("sent") is not True:
+        raise Uncertain(f"status {response.status}, and no word of Apprise's")

@@ -1,0 +1,114 @@
+"""
+How the courier is, for people who look: `bus/courier.json`.
+
+    {"pid", "started", "at", "platforms": {name: {"circuit": "closed|open|probing", "until", "why",
+     "held", "sent", "rejected", "not_sent", "uncertain", "last_error", "throttled_until"}}}
+
+Times are Unix seconds; `until` and `why` stand there while a circuit is not closed, and
+`throttled_until` while the platform asks to wait. The counts are of this process. Rule 1: 0600,
+replaced whole, at most once a second, and nothing rests on it. Rule 2: no text of a message and no
+credential. Rule 3: what a dead courier left is told as such. Rule 4: a file that is no such file is
+no state: who reads it trusts nothing in it.
+"""
+
+import json
+import logging
+import math
+import os
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import psutil
+
+log = logging.getLogger(__name__)
+
+FILE: Final = "courier.json"
+EACH_S: Final = 1.0
+MOST: Final = 1 << 20  # bytes that are read
+START_SLACK_S: Final = 1.0  # the kernel counts starts in hundredths, and from its own boot
+
+_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+class Board:
+    """The file of this process. `state` (of Unix seconds) returns the platforms."""
+
+    def __init__(
+        self, folder: Path, state: Callable[[float], Mapping[str, Any]], started: float
+    ) -> None:
+        self._path, self._state, self._started = folder / FILE, state, started
+        self._written, self._ours = -math.inf, False
+        self._shown: str | None = None
+        self._said = ""
+
+    def take(self) -> None:
+        """The name is ours: the file says so at the next look."""
+        self._ours, self._shown, self._written = True, None, -math.inf
+
+    def leave(self) -> None:
+        """The name is another's, and so is the file."""
+        self._ours = False
+
+    def show(self, now: float, *, anew: bool = False) -> None:
+        """Write what has changed, if the file is ours; `anew`: also within the second."""
+        if not self._ours or (not anew and abs(now - self._written) < EACH_S):
+            return
+        platforms = self._state(now)
+        if (shown := json.dumps(platforms, sort_keys=True)) == self._shown:
+            return
+        head = {"pid": os.getpid(), "started": self._started, "at": now}
+        try:
+            _replace(self._path, json.dumps({**head, "platforms": platforms}).encode())
+        except OSError as exc:
+            if self._said != str(exc):
+                self._said = str(exc)
+                log.warning("%s cannot be written: %s", self._path, exc.strerror)
+            return
+        self._written, self._shown, self._said = now, shown, ""
+
+
+def _replace(path: Path, data: bytes) -> None:
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    with suppress(FileNotFoundError):
+        draft.unlink()  # of a process that had this pid, or planted
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with os.fdopen(os.open(draft, flags, 0o600), "wb") as file:
+        file.write(data)
+    draft.replace(path)
+
+
+class Status(NamedTuple):
+    """What the file says; `alive`: whether the courier that wrote it runs."""
+
+    pid: int
+    started: float
+    at: float
+    alive: bool
+    platforms: Mapping[str, Mapping[str, Any]]
+
+
+def read(folder: Path) -> Status | None:
+    """Return what a courier of this bus wrote last, None where there is nothing to read."""
+    try:
+        descriptor = os.open(folder / FILE, _FLAGS)
+        with os.fdopen(descriptor, "rb") as file:
+            found = json.loads(file.read(MOST))
+        platforms = found["platforms"]
+        if not all(isinstance(one, dict) for one in platforms.values()):
+            return None
+        pid, started, at = int(found["pid"]), float(found["started"]), float(found["at"])
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return None
+    return Status(pid, started, at, _alive(pid, started), platforms)
+
+
+def _alive(pid: int, started: float) -> bool:
+    """Whether the process runs that had this pid then."""
+    try:
+        process = psutil.Process(pid)
+        zombie = process.status() == psutil.STATUS_ZOMBIE
+        return not zombie and process.create_time() <= started + START_SLACK_S
+    except (psutil.Error, ValueError, OverflowError):
+        return False

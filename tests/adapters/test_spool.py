@@ -1,0 +1,57 @@
+"""The files of messages in the courier's hands."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from wakebus.adapters import files
+from wakebus.adapters import spool as module
+from wakebus.adapters.errors import Rejected
+from wakebus.adapters.spool import OUTLIVE_S, Spool
+
+
+def spooled(folder: Path, text: str = "rows") -> dict[str, Any]:
+    """Return the body of a message whose file lies in the spool."""
+    path = folder / "a.txt"
+    path.write_text(text)
+    return {"file": files.store(path, folder)}
+
+
+def test_read(tmp_path: Path) -> None:
+    """ADP-6.21: what was stored; None for a message without a file."""
+    found = Spool(tmp_path).load(spooled(tmp_path))
+    assert found and found.data == b"rows" and found.name == "a.txt"
+    assert Spool(tmp_path).load({"text": "hi"}) is None
+
+
+def test_removed_an_hour_after_the_end(tmp_path: Path) -> None:
+    """ADP-6.21: not before: the message may come again, its end being not stored yet."""
+    spool, body = Spool(tmp_path), spooled(tmp_path)
+    spool.over(body, 1000.0)
+    spool.over({"text": "without"}, 1000.0)
+    spool.tidy(1000.0 + OUTLIVE_S - 1)
+    assert spool.load(body)
+    spool.tidy(1000.0 + OUTLIVE_S)
+    with pytest.raises(Rejected, match="its copy is gone"):
+        spool.load(body)
+
+
+def test_what_a_crash_left(tmp_path: Path) -> None:
+    """ADP-6.21: swept at the first look, and each hour."""
+    spool, body = Spool(tmp_path), spooled(tmp_path)
+    copy = tmp_path / "files" / body["file"]["copy"]
+    os.utime(copy, (0, 0))
+    spool.tidy(1000.0)
+    assert copy.exists()
+    spool.tidy(9 * 86_400.0)
+    assert not copy.exists()
+
+
+def test_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """ADP-6.21: what is over is remembered for ten thousand messages; the sweep has the rest."""
+    spool = Spool(tmp_path)
+    for _ in range(module.MAX_SPENT + 5):
+        spool.over({"file": {"copy": "x"}}, 0.0)
+    assert len(spool._spent) == module.MAX_SPENT

@@ -1,0 +1,24 @@
+"""What became of deliveries, by platform."""
+
+from wakebus.adapters.base import ChannelResult, Word
+from wakebus.adapters.tally import Tally
+
+
+def test_counts() -> None:
+    """ADP-6.19: each word, what was held back, and the last error; a success keeps it."""
+    tally = Tally()
+    words: tuple[Word, ...] = ("sent", "not_sent", "rejected", "uncertain", "not_sent", "sent")
+    for word in words:
+        tally.count("feishu", ChannelResult(word, reason=f"why {word}"), held=False)
+    tally.count("feishu", ChannelResult("not_sent", reason="pace"), held=True)
+    tally.count("slack", ChannelResult("sent"), held=False)
+    numbers = {"sent": 2, "rejected": 1, "not_sent": 2, "uncertain": 1, "held": 1}
+    assert tally.counts()["feishu"] == numbers | {"last_error": "why not_sent"}
+    assert list(tally.counts()) == ["feishu", "slack"]
+
+
+def test_an_error_is_short() -> None:
+    """ADP-6.19: the file stays small."""
+    tally = Tally()
+    tally.count("feishu", ChannelResult("rejected", reason="x" * 9999), held=False)
+    assert len(tally.counts()["feishu"]["last_error"]) == 200
