@@ -7,6 +7,7 @@ Text to `platform:chat_id`. The contract: ADAPTERS.md.
     send      one delivery, and its channel result          courier   the service
     handler   one message in the courier's hands            gate      whether it may go out now
     pace      published limits                              circuit   platforms that are down
+    buckets   what each of them lets through                crowd     how many are under way at one
     status    what people are shown of the courier          spool     files on their way
     parts     its parts, ways and doubts                    split     a text in parts; splits: kept
     errands   what a delivery asks of a platform            aside     requests beside the message

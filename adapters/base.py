@@ -24,13 +24,15 @@ class Limit:
     A published limit: at most `count` messages in `seconds`.
 
     scope: to one chat, or of the whole app. kinds: the targets (`Target.kind`) that it is for and
-    that share it; empty: all.
+    that share it; empty: all. refills: not a window but a bucket: `count` at once, and then one
+    each `seconds / count`.
     """
 
     count: int
     seconds: float
     scope: Scope = "chat"
     kinds: frozenset[str] = frozenset()
+    refills: bool = False
 
 
 @dataclass(frozen=True, slots=True)

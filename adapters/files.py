@@ -26,7 +26,7 @@ from wakebus.adapters.errors import Rejected, Unavailable
 from wakebus.adapters.markup import line
 
 FOLDER: Final = "files"
-MAX_FILE: Final = 20 << 20  # 64 lanes hold one each; more is a link's business
+MAX_FILE: Final = 20 << 20  # more is a link's business
 KEEP_S: Final = 8 * 86_400.0  # a day longer than a message lives
 
 _COPY: Final = re.compile(r"[0-9a-f]{32}\Z")
@@ -85,6 +85,14 @@ def load(body: Mapping[str, Any], folder: Path) -> File | None:
         raise Rejected(f"file {name!r}: its copy was changed; send it again")
     kind = str(held.get("media_type")).lower()
     return File(name, data, kind if _MEDIA_TYPE.match(kind) else _ANY)
+
+
+def size_of(body: Mapping[str, Any]) -> int:
+    """Return the bytes of a message's file; 0 where it has none, or none that `load` takes."""
+    try:
+        return _described(body["file"])[1]
+    except (KeyError, Rejected):
+        return 0
 
 
 def forget(body: Mapping[str, Any], folder: Path) -> None:

@@ -15,7 +15,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, NoReturn, Protocol
 
 from wakebus.adapters import pace
 from wakebus.adapters.base import Adapter, ChannelResult, Limit, Target
@@ -227,8 +227,7 @@ class Passage:
     @property
     def words(self) -> str:
         """Why one waits who keeps to the pace."""
-        kept = ", ".join(f"{rule.most} in {rule.seconds:g} s" for rule in self.rules)
-        return f"kept to the pace of {self.names[0][0]} ({kept})"
+        return f"kept to the pace of {self.names[0][0]} ({'; '.join(map(str, self.rules))})"
 
     def enter(self, adapter: Adapter, target: Target, key: str) -> None:
         """Return when the next request may go out now; else raise Held."""
@@ -245,6 +244,11 @@ class Passage:
         self.failed = isinstance(error, Unavailable | Uncertain)
         self.throttled = isinstance(error, Throttled)
         self._gates._leave(self, error)
+
+    def hold(self, why: str, wait: float) -> NoReturn:
+        """Hold it back for another reason; a place that it has stays its own. Raises Held."""
+        self.held = True
+        raise Held(why, retry_after=wait)
 
     def close(self, result: ChannelResult | None) -> None:
         """The delivery is over: what was granted and not used is given back."""

@@ -29,7 +29,7 @@ from wakebus.adapters.markup import line
 from wakebus.adapters.progress import Book, Notes, Overtaken
 from wakebus.adapters.send import Tools, address, deliver, result_of
 from wakebus.adapters.splits import Splits
-from wakebus.adapters.spool import Spool
+from wakebus.adapters.spool import FULL_S, Spool
 from wakebus.adapters.tokens import Tokens
 from wakebus.adapters.waits import FIRST_WAIT_S, Waits
 from wakebus.broker import Delivery, Later, Outcome, Refusal
@@ -99,13 +99,16 @@ class Courier:
         result: ChannelResult | None = None
         notes: Notes | None = None
         try:
-            passage.enter(adapter, target, message.id)
-            file = self.spool.load(message.body)
-            notes = None if always_safe(adapter) else self._take(delivery)
-            if notes and notes.lost:
-                raise Uncertain("an earlier attempt may have been accepted; not sent again")
-            delivery.started()
-            result = self._deliver(message, (adapter, target, file), passage, notes, halt)
+            with self.spool.room(message.body) as room:
+                if not room:
+                    passage.hold(self.spool.full(), FULL_S)
+                passage.enter(adapter, target, message.id)
+                file = self.spool.load(message.body)
+                notes = None if always_safe(adapter) else self._take(delivery)
+                if notes and notes.lost:
+                    raise Uncertain("an earlier attempt may have been accepted; not sent again")
+                delivery.started()
+                result = self._deliver(message, (adapter, target, file), passage, notes, halt)
         except DeliveryError as exc:
             result = result_of(exc, target)
         except NotNow as exc:  # whatever else it raises: the message is no longer ours

@@ -34,8 +34,8 @@ def described(platform: str, env: Mapping[str, str], load: Load) -> dict[str, An
     "settings": {variable: value or ***}, "inherited": [variable of the process only], "unset":
     [variable], "home": {"channel", "from"} or {"problem"} or None, "home_variable", "text": {"max",
     "unit"}, "file": bytes, "threads", "key_s": seconds or None for ever, "key": the same in words,
-    "limits": [{"count", "seconds", "scope", "kinds"}], "wrong_limits": {variable: fault},
-    "check": whether it can be asked}`. One that cannot be loaded has the first four only.
+    "limits": [{"count", "seconds", "scope", "kinds", "refills"}], "wrong_limits": {variable:
+    fault}, "check": whether it can be asked}`. One that cannot be loaded has the first four only.
     """
     try:
         kind = load(platform)
@@ -153,4 +153,5 @@ def _limit(one: Limit) -> dict[str, Any]:
         "seconds": one.seconds,
         "scope": one.scope,
         "kinds": sorted(one.kinds),
+        "refills": one.refills,
     }

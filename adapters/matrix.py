@@ -15,6 +15,7 @@ from wakebus.adapters.facts import matrix as facts
 
 _ACCOUNT: Final = ("MATRIX_HOMESERVER", "MATRIX_ACCESS_TOKEN")
 _UNENCRYPTED: Final = "MATRIX_ALLOW_UNENCRYPTED"
+_PACE: Final = base.Limit(10, 50.0, "app", refills=True)
 _CLIENT: Final = "/_matrix/client/v3"
 
 
@@ -24,7 +25,7 @@ class Matrix:
     # An event has at most 65,536 bytes with signatures and hashes. 10 messages at once, then one
     # in 5 s, is Synapse's rc_message for a user; max_upload_size is 50M.
     capabilities: ClassVar = Capabilities(
-        *(60_000, "bytes", True, 43_200.0, (base.Limit(10, 50.0, "app"),), 50 << 20),
+        *(60_000, "bytes", True, 43_200.0, (_PACE,), 50 << 20),
         settings=(*_ACCOUNT, _UNENCRYPTED),
         needs=(_ACCOUNT,),
     )

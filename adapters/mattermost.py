@@ -15,13 +15,16 @@ from wakebus.adapters.facts import mattermost as facts
 
 _SETTINGS: Final = ("MATTERMOST_URL", "MATTERMOST_TOKEN")
 
+# A bucket (GCRA of throttled/throttled: app/ratelimit.go).
+_PACE: Final = base.Limit(100, 10.0, "app", refills=True)
+
 
 class Mattermost:
     """The server remembers a pending_post_id for 30 s; what is in doubt goes again within 25."""
 
     # RateLimitSettings' defaults, off in most servers: 10 a second, 100 at once; MaxFileSize 100 M.
     capabilities: ClassVar = Capabilities(
-        *(16_383, "characters", True, 25.0, (base.Limit(100, 10.0, "app"),), 100 << 20),
+        *(16_383, "characters", True, 25.0, (_PACE,), 100 << 20),
         settings=_SETTINGS,
         needs=(_SETTINGS,),
     )

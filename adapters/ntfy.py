@@ -13,6 +13,7 @@ from wakebus.adapters.base import Capabilities, Limit, Outgoing, Request, Respon
 from wakebus.adapters.facts import ntfy as facts
 
 _SERVER: Final = "https://ntfy.sh"
+_PACE: Final = Limit(60, 300.0, "app", refills=True)
 _SETTINGS: Final = ("NTFY_SERVER_URL", "NTFY_TOKEN")
 
 
@@ -21,7 +22,7 @@ class Ntfy:
 
     # message-size-limit 4K, attachment-file-size-limit 15M; 60 requests, then one in 5 s.
     capabilities: ClassVar = Capabilities(
-        *(4096, "bytes"), limits=(Limit(60, 300.0, "app"),), max_file=15 << 20, settings=_SETTINGS
+        *(4096, "bytes"), limits=(_PACE,), max_file=15 << 20, settings=_SETTINGS
     )
     check_way: ClassVar = ""
 

@@ -258,9 +258,9 @@ def _worst(failed: list[NotSent]) -> DeliveryError:
     """Return what it means that every way failed: never, or later, after the shortest wait."""
     if len(failed) == 1 and not isinstance(failed[0], WayClosed):
         return failed[0]
-    if all(isinstance(error, WayClosed) for error in failed):
-        return Rejected("; ".join(error.text for error in failed))
     text = "; ".join(dict.fromkeys(error.text for error in failed))
+    if all(isinstance(error, WayClosed) for error in failed):
+        return Rejected(text)
     waits = [calls.wait_of(error) for error in failed if not isinstance(error, WayClosed)]
     known = [wait for wait in waits if isinstance(wait, int | float)]
     return Throttled(text, retry_after=min(known) if len(known) == len(waits) else None)

@@ -99,7 +99,7 @@ def trace(hub: Hub, request: Request) -> None:
         elif not rows:
             hub.fail(request, UnknownId(f"no message {id} is stored"))
         else:
-            hub.reply(request, _within_limits([_traced(row) for row in rows]))
+            hub.reply(request, _within_limits([_traced(hub, row) for row in rows]))
 
     hub.store.submit(lambda store: store.related(id), looked)
 
@@ -121,9 +121,13 @@ def read(hub: Hub, request: Request) -> None:
     hub.store.submit(lambda store: store.find(id), looked)
 
 
-def _traced(row: Row) -> dict[str, Any]:
+def _traced(hub: Hub, row: Row) -> dict[str, Any]:
     steps = [json.loads(line) for line in row["log"].splitlines()]
-    return {**row["message"], **receipt(row), "steps": steps, "claimed": bool(row["claimed"])}
+    told = {**row["message"], **receipt(row), "steps": steps, "claimed": bool(row["claimed"])}
+    endpoint = hub.endpoints.get(row["endpoint"])
+    entry = endpoint.mailbox.entries.get(row["id"]) if endpoint else None
+    # Its steps may have become too long for the newest ones.
+    return told | ({"put_off": entry.put_off} if entry and entry.put_off else {})
 
 
 def _within_limits(messages: list[dict[str, Any]]) -> dict[str, Any]:

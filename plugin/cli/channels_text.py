@@ -145,6 +145,9 @@ def _pace(one: Facts, *, whole: bool) -> str:
 def _limit(limit: Facts, whole: bool) -> str:
     to = "to one chat" if limit["scope"] == "chat" else "in all"
     kinds = f" ({', '.join(limit['kinds'])})" if limit["kinds"] and whole else ""
+    if limit["refills"]:
+        one = duration(limit["seconds"] / limit["count"])
+        return f"{limit['count']} at once, then one in {one}, {to}{kinds}"
     return f"{limit['count']} in {duration(limit['seconds'])} {to}{kinds}"
 
 

@@ -210,9 +210,10 @@ def _late(client: Client, receipt: Receipt, error: TimedOut) -> NotSentYet:
 
 def _put_off(client: Client, id: str) -> str:
     """Return why the courier has put the message off last; "" where it has not."""
-    steps = [step for one in client.trace(id) if one["id"] == id for step in one["steps"]]
-    reasons = [str(step.get("reason", "")) for step in steps if step["what"] == "later"]
-    return reasons[-1] if reasons else ""
+    (found,) = (one for one in client.trace(id) if one["id"] == id)
+    reasons = [step.get("reason", "") for step in found["steps"] if step["what"] == "later"]
+    # The steps of one that waits for long have their end.
+    return str(found.get("put_off") or (reasons[-1] if reasons else ""))
 
 
 def show(receipt: Receipt, *, as_json: bool) -> int:

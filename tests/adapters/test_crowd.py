@@ -1,6 +1,8 @@
 """One platform that hangs does not take all places."""
 
-from wakebus.adapters.crowd import LONGEST_S, MOST, Crowd
+import pytest
+
+from wakebus.adapters.crowd import LONGEST_S, MOST, MOST_FRESH, Crowd
 
 
 def full(at: float | None = None) -> Crowd:
@@ -23,9 +25,35 @@ def test_a_platform_without_an_answer() -> None:
 
 
 def test_a_platform_that_answers() -> None:
-    """ADP-6.22: it is not bounded while its last answer is fresh."""
+    """ADP-6.22: it may have more while its last answer is fresh."""
     assert full(at=99.5).wait("more", 100.0) == 0.0
     assert full(at=98.5).wait("more", 100.0) > 0
+
+
+def test_a_platform_that_answered_a_moment_ago() -> None:
+    """ADP-6.22: three quarters at most: what hangs all of a sudden leaves places to the others."""
+    crowd = full(at=100.0)
+    for number in range(MOST, MOST_FRESH):
+        assert crowd.wait(f"k{number}", 100.0) == 0.0
+        crowd.enter(f"k{number}")
+    assert 0 < crowd.wait("more", 100.0) < 1.0
+    assert crowd.wait("k0", 100.0) == 0.0
+    crowd.leave("k0", 100.1)
+    assert crowd.wait("more", 100.1) == 0.0
+
+
+def test_who_waits_for_a_healthy_platform() -> None:
+    """ADP-6.22: each has a turn of his own, one after the other as fast as it answers."""
+    crowd, now = full(at=100.0), 100.0
+    for number in range(MOST, MOST_FRESH):
+        crowd.enter(f"k{number}")
+    for number in range(1000):
+        now += 0.1
+        crowd.leave(f"k{number % MOST_FRESH}", now)
+        crowd.enter(f"k{number % MOST_FRESH}")
+    waits = [crowd.wait(f"more{number}", now) for number in range(100)]
+    assert waits == pytest.approx([0.1 * number for number in range(1, 101)])
+    assert max(crowd.wait(f"many{number}", now) for number in range(1000)) == LONGEST_S
 
 
 def test_many_who_wait() -> None:

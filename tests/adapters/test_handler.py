@@ -7,7 +7,7 @@ from typing import Any, Literal
 import pytest
 
 from fakes.handing import NOW, MakeDesk, Taken, Wire, say
-from wakebus.adapters import files
+from wakebus.adapters import files, spool
 from wakebus.adapters.base import Capabilities, Limit, Outgoing, Request, Response, Target
 from wakebus.adapters.console import Console
 from wakebus.adapters.errors import Rejected, Throttled, Unavailable, Uncertain
@@ -472,3 +472,39 @@ def test_the_copy_outlives_the_end(courier: MakeDesk, tmp_path: Path) -> None:
     assert isinstance(again, dict) and again["channel"]["result"] == "sent"
     desk.one.spool.tidy(desk.at + 3600)
     assert not list((tmp_path / "files").iterdir())
+
+
+@pytest.mark.usefixtures("takes_files")
+def test_more_files_than_there_is_room(
+    courier: MakeDesk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ADP-6.24: the next one comes again after a second, unread and not begun; a text goes on."""
+    monkeypatch.setattr(spool, "MOST", 7)
+    body, told = file_body(tmp_path, "rows"), list[Any]()
+    second = Taken(body, id="m2", sender="other")
+
+    def wire(request: Request) -> Response:
+        if request.body == b"rows" and not told:  # it is under way while the next ones come
+            told.append(desk.take(second))
+            told.append(desk.take(say(id="m3")))
+        return Response(200, b'{"id": "k"}')
+
+    desk = courier(wire, folder=tmp_path)
+    assert isinstance(desk.take(Taken(body, id="m1")), dict)
+    assert [type(one) for one in told] == [Later, dict] and second.starts == 0
+    assert told[0].after_s == 1.0 and "files of 7 bytes are under way" in told[0].reason
+    assert isinstance(desk.take(second), dict)
+
+
+@pytest.mark.usefixtures("takes_files")
+@pytest.mark.parametrize("error", [Rejected("no"), Unavailable("down"), Busy("no"), OSError("bug")])
+def test_the_room_of_a_file_is_free_again(
+    courier: MakeDesk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    """ADP-6.24: whatever becomes of it."""
+    monkeypatch.setattr(spool, "MOST", 4)
+    body, busy = file_body(tmp_path, "rows"), error if isinstance(error, Busy) else None
+    desk = courier(Wire(*[error] * 3) if busy is None else Wire(), folder=tmp_path)
+    desk.take(Taken(body, busy, id="m1"))
+    with desk.one.spool.room(body) as room:
+        assert room

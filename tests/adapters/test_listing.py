@@ -62,9 +62,10 @@ def test_a_wrong_home(value: str) -> None:
 
 def test_limits_in_force() -> None:
     """ADP-22.1: the card's, or those of the settings; a wrong setting is named and not used."""
-    assert {"count": 5, "seconds": 1.0, "scope": "chat", "kinds": []} in feishu()["limits"]
+    plain = {"scope": "chat", "kinds": [], "refills": False}
+    assert {"count": 5, "seconds": 1.0, **plain} in feishu()["limits"]
     found = feishu(FEISHU_RATE_CHAT="7/60", FEISHU_RATE_APP="off")
-    assert found["limits"] == [{"count": 7, "seconds": 60.0, "scope": "chat", "kinds": []}]
+    assert found["limits"] == [{"count": 7, "seconds": 60.0, **plain}]
     found = feishu(FEISHU_RATE_CHAT="often")
     assert "FEISHU_RATE_CHAT" in found["wrong_limits"] and len(found["limits"]) > 1
 

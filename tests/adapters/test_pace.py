@@ -1,17 +1,14 @@
 """The pace: a platform that counts in windows of its own never has to say that it was too much."""
 
-from bisect import bisect_right
-from collections import Counter
-from heapq import heappop, heappush
-from typing import NamedTuple
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fakes.pacing import ASKS, Ask, play
 from wakebus.adapters import pace as module
 from wakebus.adapters.base import Limit, Target
-from wakebus.adapters.pace import LAPSE_S, Pace, Rule, limits, rate, rules
+from wakebus.adapters.buckets import Rule
+from wakebus.adapters.pace import LAPSE_S, Pace, limits, rate, rules
 
 GROUPS = frozenset({"group"})
 CARD = (Limit(1, 1.0), Limit(20, 60.0, kinds=GROUPS), Limit(30, 1.0, "app"))
@@ -40,6 +37,14 @@ def test_settings_change_limits() -> None:
     assert limits("chatty", CARD, env) == ([Limit(5, 2.5)], {})
     assert limits("chatty", CARD, {"CHATTY_RATE_APP": "9/1"})[0] == [*CARD[:2], Limit(9, 1, "app")]
     assert limits("chatty", CARD, {"CHATTY_RATE_APP": " "}) == (list(CARD), {})
+
+
+def test_settings_keep_the_kind_of_limit() -> None:
+    """ADP-6.23: other numbers for a bucket make another bucket."""
+    card = (Limit(10, 50.0, "app", refills=True), Limit(5, 1.0))
+    found, _ = limits("chatty", card, {"CHATTY_RATE_APP": "20/10", "CHATTY_RATE_CHAT": "9/1"})
+    assert found == [Limit(9, 1.0), Limit(20, 10.0, "app", refills=True)]
+    assert [rule.refills for rule in rules(chat("a"), found)] == [False, True]
 
 
 @pytest.mark.parametrize("wrong", ["0/1", "1/0", "x", "5", "-1/2", "1/1e3", "9999999/1", "1/99999"])
@@ -185,68 +190,6 @@ def test_memory(monkeypatch: pytest.MonkeyPatch) -> None:
 # ---- a platform that counts ------------------------------------------------------------------
 
 
-class Ask(NamedTuple):
-    """A message: when it first wants to go, where, and how slow the platform is with it."""
-
-    at: float
-    chat: int
-    there: float
-    back: float
-
-
-ASKS = st.lists(
-    st.builds(
-        Ask,
-        st.floats(0, 5),
-        st.integers(0, 3),
-        st.sampled_from([0.0, 0.01, 0.3, 0.9]),
-        st.sampled_from([0.0, 0.01, 0.3, 0.9]),
-    ),
-    min_size=1,
-    max_size=60,
-)
-
-
-def play(asks: list[Ask], of_chat: tuple[int, float], of_app: tuple[int, float]) -> "Played":
-    """Let all messages go through, in a time of the test's own."""
-    pace, played = Pace(), Played([], Counter(), [])
-    todo = [(ask.at, 1, n) for n, ask in enumerate(asks)]
-    todo.sort()
-    while todo:
-        now, what, n = heappop(todo)
-        ask, key = asks[n], f"k{n}"
-        if what == 0:
-            pace.leave(key, now)
-            continue
-        played.asked[n] += 1
-        assert played.asked[n] < 200, "it never passes"
-        wait = pace.enter(key, [Rule(ask.chat, *of_chat), Rule("app", *of_app)], now)
-        if wait:
-            heappush(todo, (now + wait, 1, n))
-        else:
-            played.passed.append((now, n))
-            played.counted.append((now + ask.there, ask.chat))
-            heappush(todo, (now + ask.there + ask.back, 0, n))
-    assert len(pace) == 0
-    return played
-
-
-class Played(NamedTuple):
-    """When the platform counted what, how often each asked, and when it passed."""
-
-    counted: list[tuple[float, int]]
-    asked: Counter[int]
-    passed: list[tuple[float, int]]
-
-    def most(self, chat: int | None, seconds: float) -> int:
-        """How many a platform counts at most in any window."""
-        times = sorted(time for time, where in self.counted if chat in (None, where))
-        # A hair less than the window: what is exactly one apart is in two of them.
-        return max(
-            bisect_right(times, time + seconds - 1e-6) - place for place, time in enumerate(times)
-        )
-
-
 @settings(max_examples=60, deadline=None)
 @given(ASKS, st.integers(1, 5), st.integers(1, 8))
 def test_no_window_is_too_full(asks: list[Ask], of_chat: int, of_app: int) -> None:
@@ -265,12 +208,31 @@ def test_who_waits_asks_once_more(asks: list[Ask], of_chat: int, of_app: int) ->
     quick = [ask._replace(there=0.0, back=0.0) for ask in asks]
     played = play(quick, (of_chat, 1.0), (of_app, 1.5))
     assert max(played.asked.values()) <= 2
-    when = {n: time for time, n in played.passed}
-    for where in {ask.chat for ask in quick}:
-        mine = [n for n in range(len(quick)) if quick[n].chat == where]
-        mine.sort(key=lambda n: quick[n].at)
-        times = [round(when[n], 3) for n in mine]
-        assert times == sorted(times)
+    assert played.in_order(quick)
+
+
+@settings(max_examples=60, deadline=None)
+@given(ASKS, st.integers(1, 5), st.integers(1, 8), st.booleans())
+def test_no_bucket_runs_over(asks: list[Ask], of_chat: int, of_app: int, window: bool) -> None:
+    """ADP-6.23: however slow the platform is, whose bucket it is, and beside a window; all pass."""
+    played = play(asks, (of_chat, 1.0, not window), (of_app, 4.0, True))
+    assert played.level(None, of_app, 4.0) <= of_app
+    for where in {ask.chat for ask in asks}:
+        if window:
+            assert played.most(where, 1.0) <= of_chat
+        else:
+            assert played.level(where, of_chat, 1.0) <= of_chat
+    assert len(played.passed) == len(asks)
+
+
+@settings(max_examples=60, deadline=None)
+@given(ASKS, st.integers(1, 5), st.integers(1, 8))
+def test_who_waits_for_a_bucket_asks_once_more(asks: list[Ask], of_chat: int, of_app: int) -> None:
+    """ADP-6.23: of a platform that is quick; and a chat goes out in the order of asking."""
+    quick = [ask._replace(there=0.0, back=0.0) for ask in asks]
+    played = play(quick, (of_chat, 1.0, True), (of_app, 4.0, True))
+    assert max(played.asked.values()) <= 2
+    assert played.in_order(quick)
 
 
 def test_it_is_not_much_slower_than_it_may() -> None:

@@ -240,9 +240,11 @@ def test_a_way_that_cannot_carry_it() -> None:
 
 
 def test_every_way_is_closed() -> None:
-    """ADP-5.11: nothing is left to wait for: `rejected`."""
+    """ADP-5.11: nothing is left to wait for: `rejected`, and the same words are said once."""
     result = Host(WayClosed("gone")).send(Ways())
-    assert (result.word, result.reason) == ("rejected", "gone; gone; gone")
+    assert (result.word, result.reason) == ("rejected", "gone")
+    result = Host(WayClosed("gone"), WayClosed("no robot"), WayClosed("gone")).send(Ways())
+    assert result.reason == "gone; no robot"
 
 
 def test_no_way_at_all() -> None:

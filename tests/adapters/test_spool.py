@@ -1,6 +1,7 @@
 """The files of messages in the courier's hands."""
 
 import os
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,28 @@ def test_removed_an_hour_after_the_end(tmp_path: Path) -> None:
     spool.tidy(1000.0 + OUTLIVE_S)
     with pytest.raises(Rejected, match="its copy is gone"):
         spool.load(body)
+
+
+def test_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """ADP-6.24: a file over the bound waits, a smaller one and a text do not; it is given back."""
+    monkeypatch.setattr(module, "MOST", 10)
+    spool, large, small = Spool(tmp_path), spooled(tmp_path, "1234"), spooled(tmp_path, "12")
+    with ExitStack() as held:
+        rooms = [held.enter_context(spool.room(body)) for body in (large, large, large, small)]
+        assert rooms == [True, True, False, True]
+        assert not held.enter_context(spool.room(small))
+        assert held.enter_context(spool.room({"text": "hi"}))
+    for _ in range(3):
+        with pytest.raises(RuntimeError), ExitStack() as held:
+            assert held.enter_context(spool.room(large)) and held.enter_context(spool.room(large))
+            raise RuntimeError
+
+
+@pytest.mark.parametrize("held", [None, "x", {}, {"size": 1 << 60}, {"size": -5}, {"size": "4"}])
+def test_room_for_what_is_no_file(tmp_path: Path, held: object) -> None:
+    """ADP-6.24: it takes none, and is refused when it is read."""
+    with Spool(tmp_path).room({"file": held}) as room:
+        assert room
 
 
 def test_what_a_crash_left(tmp_path: Path) -> None:

@@ -269,6 +269,25 @@ def test_later_holds_only_its_lane(client: Client, worker: Client, name: str) ->
     assert calls == [("a1", 1), ("b", 1), ("a1", 1), ("a2", 1)]
 
 
+def test_the_last_word_of_one_that_is_put_off_often(
+    client: Client, worker: Client, name: str
+) -> None:
+    """PROTOCOL-10.4: told also when its steps are too many to be kept; none once it has ended."""
+    calls: list[str] = []
+
+    def handle(delivery: Delivery) -> Outcome:
+        calls.append(f"try {len(calls) + 1}: {'x' * 180}")
+        return Later(0.0 if len(calls) < 80 else 600.0, calls[-1])
+
+    worker.register(name, handle)
+    sent = client.send(name, "never")
+    (told,) = until(lambda: [one for one in client.trace(sent.id) if len(calls) == 80])
+    until(lambda: client.trace(sent.id)[0].get("put_off") == calls[-1], 30)
+    assert told["steps"][-1]["reason"] != calls[-1]
+    client.cancel(sent.id)
+    until(lambda: "put_off" not in client.trace(sent.id)[0], 30)
+
+
 def test_take_more_gives_the_next_of_the_lane(client: Client, worker: Client, name: str) -> None:
     """While one is in hand its lane's next comes too, as coalescing needs it."""
     both, seen = threading.Event(), []

@@ -48,8 +48,7 @@ class Desk:
     def __init__(self, **settings: object) -> None:
         self.root = Path(tempfile.mkdtemp(prefix="wb"))
         clean = {k: v for k, v in os.environ.items() if not k.startswith(("WAKEBUS_", "HERMES_"))}
-        # Without compiled files every command would take twice as long.
-        for name in ("TMUX", "TMUX_PANE", "NO_COLOR", "COLUMNS", "PYTHONDONTWRITEBYTECODE"):
+        for name in ("TMUX", "TMUX_PANE", "NO_COLOR", "COLUMNS"):
             clean.pop(name, None)
         self.env = {
             **clean,

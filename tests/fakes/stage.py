@@ -69,11 +69,11 @@ class Stage(NamedTuple):
         return [text.split()[0] for text in self.platform.texts(channel.partition(":")[2] or None)]
 
 
-def staged(**more: str) -> Iterator[Stage]:
-    """Yield a stage with Feishu and DingTalk; `more`: settings."""
+def staged(*others: str, **more: str) -> Iterator[Stage]:
+    """Yield a stage with Feishu and DingTalk; `others`: more platforms, `more`: settings."""
     # Ten kills in a few seconds are more deaths than a message may see before it counts as poison.
     desk, platform = Desk(services=True, attempts=20), Platform()
-    settings = platform.settings("feishu", "dingtalk") | more
+    settings = platform.settings("feishu", "dingtalk", *others) | more
     lines = (f"{name}={value}\n" for name, value in settings.items())
     (desk.root / ".env").write_text("".join(lines))
     desk.start()

@@ -3,13 +3,14 @@ The courier keeps its pace: real broker, real courier service, platforms on loop
 limits, are down, or throttle for a long time; and kills while messages wait for their places.
 """
 
+import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from fakes.broker import until
-from fakes.platform import Step
+from fakes.platform import Seen, Step
 from fakes.stage import Stage, staged
 from wakebus.adapters import status
 from wakebus.broker import Client
@@ -30,6 +31,12 @@ def fast() -> Iterator[Stage]:
 def slow() -> Iterator[Stage]:
     """Three messages to a chat, and then none for an hour."""
     yield from staged(**SLOW)
+
+
+@pytest.fixture
+def buckets() -> Iterator[Stage]:
+    """Matrix as a server of one's own, in seconds."""
+    yield from staged("matrix", MATRIX_RATE_APP="10/2", MATRIX_ALLOW_UNENCRYPTED="1")
 
 
 @pytest.fixture
@@ -72,6 +79,37 @@ def test_no_limit_is_hit(fast: Stage) -> None:
         assert [mark for mark in stands if mark in wanted] == wanted
     until(lambda: state(fast, "feishu").get("sent") == 100)
     assert state(fast, "feishu")["held"] > 0
+
+
+class Synapse:
+    """What Matrix does with a message: a bucket of `count` that is empty again in `seconds`."""
+
+    def __init__(self, count: int, seconds: float) -> None:
+        self.count, self.seconds, self.level, self.before = count, seconds, 0.0, 0.0
+        self.too_fast = 0
+
+    def __call__(self, seen: Seen) -> Step:
+        """Take it, or say that it is too much."""
+        now = time.monotonic()
+        self.level = max(0.0, self.level - (now - self.before) * self.count / self.seconds)
+        self.before = now
+        if self.level + 1 > self.count:
+            self.too_fast += 1
+            return "throttle_429"
+        self.level += 1
+        return "ok"
+
+
+def test_a_bucket_never_runs_over(buckets: Stage) -> None:
+    """ADP-6.23: ten at once, then one in 0.2 s, enforced: not one 429, and no window's wait."""
+    synapse = Synapse(10, 2.0)
+    buckets.platform.whim = synapse
+    with buckets.desk.client() as bus:
+        for number in range(16):
+            room = f"matrix:!room{number % 4}:localhost"
+            bus.send("courier", f"msg-{number}", channel=room, sender=f"agent-{number}")
+    buckets.platform.wait(lambda p: len(p.messages) == 16, 60)
+    assert (synapse.too_fast, len(buckets.requested())) == (0, 16)
 
 
 def test_killed_while_they_wait_for_their_places(slow: Stage) -> None:

@@ -61,6 +61,15 @@ def test_one_in_full() -> None:
     assert "files     takes none" in shown and "no harmless call" in shown
 
 
+def test_a_limit_that_refills() -> None:
+    """ADP-6.23: a bucket in words, also with other numbers."""
+    env = {"MATRIX_HOMESERVER": "https://example.org", "MATRIX_ACCESS_TOKEN": "hush"}
+    shown = details(facts("matrix", **env), "runs", "/h/.env", NOW, unpainted)
+    assert "10 at once, then one in 5 s, in all" in shown
+    shown = page([facts("matrix", **env, MATRIX_RATE_APP="4/2")], "runs", "/h", NOW, unpainted)
+    assert "4 at once, then one in 0.5 s, in all" in shown
+
+
 def test_what_only_this_process_has() -> None:
     """ADP-22.1: a variable that the courier, started elsewhere, may not have."""
     one = facts("feishu", **ENV) | {"inherited": ["FEISHU_APP_ID"]}

@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from fakes.desk import Desk, Listener
+from fakes.here import Here
 
 Listen = Callable[..., Listener]
 
@@ -196,21 +197,32 @@ BAD: dict[str, tuple[tuple[bytes, ...], bytes, str]] = {
 }
 
 
+# Bytes that are no text: what they become, only a process of its own shows.
+REAL = ("not UTF-8", "a lone surrogate", "a socket that is no path")
+
+
+@pytest.fixture
+def here(desk: Desk, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Here:
+    """The desk in this process: forty new ones would be half of this file's time."""
+    return Here(desk.root, monkeypatch, capsys)
+
+
 @pytest.mark.parametrize("case", BAD)
-def test_usage(desk: Desk, case: str) -> None:
+def test_usage(desk: Desk, here: Here, case: str) -> None:
     """Exit 2 and a line that names what is wrong; with --json one object; nothing is sent."""
     words, stdin, says = BAD[case]
     sender = () if b"--from" in words else (b"--from", b"ci")
-    done = desk.notify("--to", "nobody", *sender, *words, "--json", stdin=stdin)
+    notify = desk.notify if case in REAL else here.notify
+    done = notify("--to", "nobody", *sender, *words, "--json", stdin=stdin)
     assert done.status == 2, done
     assert says in done.err and "Traceback" not in done.err
     assert says in done.json["error"]["text"] and done.json["error"]["retry"] is False
 
 
 @pytest.mark.parametrize("to", ["a.b", "a b", "", "é", "x" * 65, "a\nb"])
-def test_a_target_that_is_no_name(desk: Desk, to: str) -> None:
+def test_a_target_that_is_no_name(here: Here, to: str) -> None:
     """Exit 2: it can never be one, so it is no unknown target."""
-    done = desk.notify("--to", to, "--from", "ci", "x")
+    done = here.notify("--to", to, "--from", "ci", "x")
     assert done.status == 2 and "an endpoint name has 1 to 64" in done.err
 
 

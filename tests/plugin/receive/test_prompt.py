@@ -55,6 +55,6 @@ def test_no_messages_are_too_many_for_an_argument(make: MakeMessage) -> None:
             "started_before": True,
             "claimed": True,
         }
-        item = Item(message, odd * 100_000, **again)
-        _, text = prompt(Waiting((item,) * 100, 9), [item] * 50, MAX_ARGUMENT, FENCE)
+        item, note = (Item(message, odd * many, **again) for many in (10_000, 100_000))
+        _, text = prompt(Waiting((note,) * 100, 9), [item] * 50, MAX_ARGUMENT, FENCE)
         assert len(text.encode()) < HARD
