@@ -2,14 +2,18 @@
 What platforms answer, read the same way by every adapter that speaks JSON over HTTPS.
 
 Rule 1: pure. Rule 2: the platform's own code decides before the status: Feishu and DingTalk write
-errors into 200, and throttle with 400, 403 and 429. Rule 3: what is not the platform's own answer
-is never a success: a 4xx or a redirect of a proxy took nothing in, a 2xx or 5xx may have.
-Rule 4: a reason shows what the platform says without what looks like a credential.
+errors into 200, and throttle with 400, 403 and 429. A code that no table lists is permanent: who
+says no in words of its own took nothing in (openclaw #35312: 230001, for 12 minutes). Rule 3: what
+is not the platform's own answer is never a success: a 4xx or a redirect of a proxy took nothing in,
+a 2xx or 5xx may have. Rule 4: a reason shows what the platform says without what looks like a
+credential.
 """
 
 import re
+import sys
 from collections.abc import Hashable, Iterator, Mapping
 from contextlib import contextmanager
+from email.utils import parsedate_to_datetime
 from typing import Any, Final, TypeVar
 
 from wakebus.adapters.base import Response, Token, json_object
@@ -25,6 +29,8 @@ from wakebus.adapters.markup import line
 
 # Tokens, signatures and keys are long runs without a space and seldom without a digit.
 _OPAQUE: Final = re.compile(r"(?=[A-Za-z_\-+/=%]*\d)[\w\-+/=%]{20,}|[\w\-+/=%]{40,}", re.ASCII)
+_CUT: Final = re.compile(r"(?<![\w.~+/=%-])[\w.~+/=%-]*\Z", re.ASCII)
+LONGEST: Final = 400  # of what a platform says; who shows it hides what he knows, and cuts then
 _HEADER: Final = re.compile(r"[!-~]{1,4096}\Z")
 _SECONDS: Final = re.compile(r"\d{1,9}(\.\d{1,9})?", re.ASCII)
 _LOST: Final = frozenset({404, 405, 410})  # a wrong base URL: no later try will find it
@@ -38,18 +44,19 @@ def answer(response: Response) -> dict[str, Any]:
     try:
         return json_object(response)
     except Uncertain as exc:
-        raise stranger(response.status, exc.text) from exc
+        raise stranger(response, exc.text) from exc
 
 
 def fine(response: Response) -> bool:
     return 200 <= response.status < 300
 
 
-def stranger(status: int, text: str = "") -> DeliveryError:
+def stranger(response: Response, text: str = "") -> DeliveryError:
     """Return the error that an answer is which the platform itself did not write."""
+    status = response.status
     text = text or f"status {status}, and nothing of the platform in the answer"
     if status == 429:
-        return Throttled(text)
+        return Throttled(text, retry_after=seconds(response, "retry-after"))
     if status in _LOST:
         return Rejected(f"{text}; is the base URL right?")
     # 408 is a server that got tired of reading: it may have read enough.
@@ -76,17 +83,58 @@ def _by_status(status: int) -> Meaning:
     return Meaning("uncertain" if status >= 500 else "rejected")
 
 
+def text_of(found: Mapping[str, Any], name: str, response: Response) -> str:
+    """Return a text that the platform's own answer has; raise what one without it means."""
+    if isinstance(value := found.get(name), str) and value:
+        return value
+    raise stranger(response)
+
+
+def header(response: Response, name: str) -> str:
+    """Return a header without the spaces around it, "" where there is none; names have no case."""
+    found = (value for held, value in response.headers.items() if held.lower() == name.lower())
+    return next(found, "").strip()
+
+
 def seconds(response: Response, *names: str) -> float | None:
-    """Return the wait in the first of these headers that holds seconds, None without one."""
-    headers = {name.lower(): value.strip() for name, value in response.headers.items()}
-    found = (headers.get(name.lower(), "") for name in names)
-    return next((float(value) for value in found if _SECONDS.fullmatch(value)), None)
+    """
+    Return the wait in the first of these headers that holds one, None without.
+
+    It is seconds, or a date, which counts from the answer's own `Date` (RFC 9110, 10.2.3).
+    """
+    for value in (header(response, name) for name in names):
+        if _SECONDS.fullmatch(value):
+            return float(value)
+        if (wait := _until(value, header(response, "date"))) is not None:
+            return wait
+    return None
+
+
+def wait_of(value: object, unit: float = 1.0) -> float | None:
+    """Return the seconds of a number in an answer, None for what is none; `unit`: of one."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e12:
+        return None
+    return value * unit
+
+
+def _until(date: str, now: str) -> float | None:
+    try:
+        until, since = parsedate_to_datetime(date), parsedate_to_datetime(now)
+        return max(0.0, until.timestamp() - since.timestamp())
+    except (ValueError, TypeError, OverflowError, OSError):
+        return None
 
 
 def reason(code: object, message: object, advice: str = "") -> str:
     """Return one line: the code, what the platform says, and what to do about it."""
-    said = _OPAQUE.sub("***", line(str(message), 200)) if message else "no reason given"
-    return f"{line(str(code), 80)}: {said}{'; ' if advice else ''}{advice}"
+    said = _masked(message, LONGEST) if message else "no reason given"
+    return f"{_masked(code, 80)}: {said}{'; ' if advice else ''}{advice}"
+
+
+def _masked(said: object, limit: int) -> str:
+    """Return a line without what looks like a credential, of which a cut leaves no beginning."""
+    whole = _OPAQUE.sub("***", line(str(said), sys.maxsize))
+    return whole if len(whole) <= limit else _CUT.sub("", whole[: limit - 1]) + "…"
 
 
 def token(value: object, expires_s: object) -> Token:

@@ -1,8 +1,9 @@
 """
 Requests beside the message: they show nothing to anybody, and may be made again.
 
-Rule 1: a doubt about one is Unavailable: of the text nothing went out. Rule 2: an adapter's bug in
-reading its answer is `rejected`, by type and place only.
+Rule 1: a doubt about one is Silent: of the text nothing went out, and who said nothing for as long
+as the transport waits (http.py) is not asked again by the same delivery. Rule 2: an adapter's bug
+in reading its answer is `rejected`, by type and place only.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,7 +11,7 @@ from typing import TypeVar
 
 from wakebus.adapters import calls
 from wakebus.adapters.base import Request, Response, Transport
-from wakebus.adapters.errors import BrokenAdapter, DeliveryError, Unavailable, Uncertain
+from wakebus.adapters.errors import BrokenAdapter, DeliveryError, Silent, Uncertain
 
 T = TypeVar("T")
 
@@ -31,7 +32,7 @@ def ask(
         perform = calls.performer(performers, request)
         return parse(perform(request))
     except Uncertain as exc:
-        raise Unavailable(f"{without}: {exc.text}") from exc
+        raise Silent(f"{without}: {exc.text}") from exc
     except DeliveryError:
         raise
     except Exception as exc:

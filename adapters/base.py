@@ -42,7 +42,7 @@ class Capabilities:
 
     max_text: of one request, in `unit` (code points, UTF-16 code units, UTF-8 bytes).
     threads: a target may name a thread. idempotent_s: for so many seconds a second request with
-    the same key makes no second message (0: never, Feishu 3600, Mattermost 30, math.inf: always).
+    the same key makes no second message (0: never, Feishu 3600, Mattermost 25, math.inf: always).
     limits: kept before the platform has to say so. max_file: bytes of one file, 0: takes none.
     settings: the variables that it reads, for people who look what is configured. needs: groups of
     them, each of which is enough to send by; empty: it needs none.
@@ -132,7 +132,7 @@ class Request:
 
     @property
     def scheme(self) -> str:
-        """The URL's scheme: `console`, later `https`."""
+        """The URL's scheme: `https`, `console`, `apprise`."""
         return self.url.partition(":")[0].lower()
 
     def __repr__(self) -> str:
@@ -194,14 +194,22 @@ class Part:
 
 
 class Progress(Protocol):
-    """The parts of one message's text, by number from 0; kept over a restart by the courier."""
+    """
+    The parts of one message's text, by number from 0, and the chat as the platform calls it.
+
+    Kept over a restart by the courier.
+    """
 
     def parts(self) -> Mapping[int, Part]:
         """Return what earlier tries left."""
         ...
 
-    def begin(self, number: int, now: float) -> None:
-        """Remember, before a byte goes out, that this part's request begins."""
+    def found(self) -> str:
+        """Return the token of the chat in which parts were begun, "" where that is not known."""
+        ...
+
+    def begin(self, number: int, now: float, found: str = "") -> None:
+        """Remember, before a byte goes out, that this part's request begins, and in which chat."""
         ...
 
     def end(self, number: int, word: Word, id: str = "") -> None:

@@ -7,18 +7,12 @@ never less than what is sent. Rule 3: the same arguments, the same bytes: nothin
 
 import hashlib
 import json
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from wakebus.adapters.base import File, Request, length
 
 _JSON: Final = {"Content-Type": "application/json; charset=utf-8"}
-_MARKS: Final = re.compile(
-    r"^(?:#{1,6} |[ \t]{0,16}[-*+] |[ \t]{0,16}\d{1,9}\. |> |[ \t]{0,16}(?:```|~~~)|\|.*\|$)"
-    r"|\*\*\S|~~\S|`[^`\n]+`|\[[^\[\]\n]+\]\([^\s)]",
-    re.MULTILINE,
-)
 
 
 def post(url: str, body: Mapping[str, Any], **headers: str) -> Request:
@@ -75,14 +69,19 @@ def utf16(text: str) -> int:
     return length(text, "utf16")
 
 
+def utf8(text: str) -> int:
+    """Return the bytes of `text` in UTF-8."""
+    return length(text, "bytes")
+
+
+def json_size(text: str) -> int:
+    """Return the bytes of `text` as JSON, with its quotes."""
+    return len(compact(text).encode(errors="surrogatepass"))
+
+
 def nested(text: str) -> int:
     """Return the bytes of `text` as JSON in a JSON string, without the quotes around it."""
     return len(compact(compact(text)).encode(errors="surrogatepass")) - len('"\\"\\""')
-
-
-def is_markdown(text: str) -> bool:
-    """Whether a reader would miss something if the marks in `text` were shown as they are."""
-    return bool(_MARKS.search(text))
 
 
 def uuid_of(key: str, limit: int) -> str:

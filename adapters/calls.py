@@ -7,9 +7,11 @@ credential. Rule 3: what every call and every error means is asked here, so that
 of ways and tokens only.
 """
 
+import math
 import traceback
 from collections.abc import Callable, Mapping
-from typing import TypeVar
+from dataclasses import replace
+from typing import Final, TypeVar
 
 from wakebus.adapters import base
 from wakebus.adapters.abilities import HasToken, HasWays, KeysByWay, Measures, Uploads
@@ -17,6 +19,7 @@ from wakebus.adapters.base import Adapter, Outgoing, Request, Target, Token, Tra
 from wakebus.adapters.errors import (
     BrokenAdapter,
     DeliveryError,
+    Held,
     NotSent,
     Rejected,
     Throttled,
@@ -24,6 +27,9 @@ from wakebus.adapters.errors import (
 )
 
 T = TypeVar("T")
+
+MAX_WAIT_S: Final = 3600.0  # a hint beyond this is a mistake or a ban; look again then
+LEAST_WAIT_S: Final = 0.1  # "again after 0 s", taken literally, is a flood
 
 
 def guarded(platform: str, step: Callable[[], T]) -> T:
@@ -52,6 +58,21 @@ def parsed(adapter: Adapter, chat_id: str, thread: str | None) -> Target:
     if isinstance(target, Target) and isinstance(adapter.capabilities, base.Capabilities):
         return target
     raise TypeError
+
+
+def token_of(adapter: Adapter, target: Target) -> str:
+    """Return the token that leads to just this chat, "" where none does."""
+    try:
+        found = again(adapter, str(target))
+    except Exception:
+        return ""
+    return str(target) if str(found) == str(target) else ""
+
+
+def again(adapter: Adapter, token: str) -> Target:
+    """Return the chat of a token that `token_of` gave, or raise BadTarget."""
+    chat_id, _, thread = token.partition(":")[2].partition("?thread=")
+    return parsed(adapter, chat_id, thread or None)
 
 
 def measure_of(adapter: Adapter) -> Callable[[str], int]:
@@ -101,6 +122,15 @@ def built(adapter: Adapter, target: Target, outgoing: Outgoing) -> Request:
     return guarded(target.platform, lambda: adapter.build_request(target, outgoing))
 
 
+def answers_to(adapter: Adapter, target: Target, outgoing: Outgoing) -> bool:
+    """Whether what this sends is shown as a reply; what cannot be built says so when it is sent."""
+    bare = replace(outgoing, reply_to=None)
+    try:
+        return built(adapter, target, outgoing) != built(adapter, target, bare)
+    except DeliveryError:
+        return True
+
+
 def upload(adapter: Adapter, target: Target, outgoing: Outgoing) -> Request | None:
     """Return the next request that brings the outgoing file there, None when it is there."""
     if not isinstance(adapter, Uploads):
@@ -123,8 +153,18 @@ def word_of(error: DeliveryError) -> Word:
 
 
 def wait_of(error: DeliveryError) -> float | None:
-    """Return the platform's wait as it stands in the error, whatever it may be."""
+    """Return the platform's wait as it stands in the error, whatever it may be; or the gate's."""
+    if isinstance(error, Held):  # a place that comes in a moment is one
+        return max(error.retry_after or 0.0, LEAST_WAIT_S)
     return error.retry_after if isinstance(error, Throttled) else error.data.get("retry_after")
+
+
+def usable_wait(wait: object) -> float | None:
+    """Return the platform's wait in seconds, an hour at most; None for no time, and for none."""
+    # An adapter may have passed on what the platform wrote: any type, NaN, a year.
+    if isinstance(wait, int | float) and LEAST_WAIT_S <= wait < math.inf:
+        return min(float(wait), MAX_WAIT_S)
+    return None
 
 
 def bug(platform: str, error: Exception) -> str:

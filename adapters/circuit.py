@@ -3,10 +3,10 @@ Whether a platform, or one of its chats, is worth a request now.
 
 Rule 1: pure; `now` is an argument: seconds of a clock that only goes forward. Rule 2: it opens
 after TRIPS requests in a row without an answer, for 5 s; then one probe goes out, and each that
-fails doubles the time, up to 60 s. Any answer closes it, also a refusal. Rule 3: a platform's
-circuit opens only where at least two chats got no answer: one chat that hangs has a circuit of
-its own, and holds no other. Rule 4: a chat that did answer last may probe a little before those
-that did not, so that dead chats do not keep a living one waiting.
+fails doubles the time, up to 60 s. Any answer, also a refusal, is the end of it (gate.py). Rule 3:
+a platform's circuit opens only where at least two chats got no answer: one chat that hangs has a
+circuit of its own, and holds no other. Rule 4: a chat that did answer last may probe a little
+before those that did not, so that dead chats do not keep a living one waiting.
 """
 
 from typing import Final, Literal
@@ -19,7 +19,7 @@ LONGEST_S: Final = 60.0
 PROBE_S: Final = 60.0  # then a probe that is not heard of is taken for lost; http.py ends after 30
 ASK_S: Final = 5.0  # while a probe is under way
 AHEAD: Final = 0.2  # of the time that it is open
-MAX_CHATS: Final = 16  # of those without an answer remembered
+MAX_SILENT: Final = 16  # chats without an answer that are remembered
 
 
 class Circuit:
@@ -33,11 +33,6 @@ class Circuit:
         self._probe: tuple[str, float] | None = None
         self.until = 0.0
         self.why = ""
-
-    @property
-    def quiet(self) -> bool:
-        """Whether it knows nothing that matters."""
-        return not self._row
 
     def state(self, now: float) -> State:
         """Return its word."""
@@ -64,15 +59,10 @@ class Circuit:
         if self._probe and self._probe[0] == key:
             self._probe = None
 
-    def answered(self) -> None:
-        """The platform said something: it lives."""
-        self._row, self._open_s, self.until, self._probe, self.why = 0, 0.0, 0.0, None, ""
-        self._silent.clear()
-
     def failed(self, key: str, chat: str, now: float) -> None:
         """There was no answer, or only that the platform is down."""
         self._row += 1
-        if len(self._silent) < MAX_CHATS:
+        if len(self._silent) < MAX_SILENT:
             self._silent[chat] = None
         if not self._open_s:
             if self._row >= self._trips and len(self._silent) >= self._least:

@@ -1,10 +1,8 @@
 """
-What the codes of the platforms mean, as data.
+What a code of a platform may mean, and the error that it then is.
 
-Rule 1: pure. Rule 2: what a table does not list is permanent: a platform that says no in its own
-words took nothing in, and the same again would fail the same way (openclaw #35312: 230001 was
-retried for 12 minutes). Rule 3: an advice says what the owner of the bot does next.
-Sources: the platforms' error lists, by way of their SDKs and public reports (ADAPTERS.md).
+Rule 1: pure. Rule 2: the tables of codes, and where they are from, stand in facts/<platform>.py.
+Rule 3: an advice says what the owner of the bot does next.
 """
 
 from collections.abc import Mapping

@@ -67,16 +67,19 @@ def run(stop: threading.Event, *, echo: TextIO | None = None, takeover: bool = F
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
     folder = bus_dir()
     book = Book(folder / NOTES)
-    courier = Courier(transports(folder, echo), book, env=Environment(), folder=folder)
-    board = Board(folder, courier.gates.state, time.time())
+    env = Environment()
+    courier = Courier(transports(folder, echo), book, env=env, folder=folder)
+    board = Board(folder, courier.gates.state, time.time(), env.file.absolute())
     # The client first: it waits for the broker, which makes the folder.
     if client := persist(Client, stop):
         with client:
             persist(book.open, stop)
+            persist(courier.take_waits, stop)
             while halt := persist(partial(hold, client, courier, takeover), stop):
                 takeover = False  # once: whoever takes the name from us keeps it
                 look_after(courier, board, stop, halt)
             courier.drain(DRAIN_S)
+            courier.keep_waits()
             board.show(time.time(), anew=True)
     book.close()
     return 0
@@ -90,6 +93,7 @@ def look_after(
     while not halt.is_set():
         board.show(time.time())
         courier.spool.tidy(time.time())
+        courier.keep_waits()
         if stop.wait(LOOK_S):
             halt.set()
             return

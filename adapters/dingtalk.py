@@ -13,7 +13,6 @@ from wakebus.adapters.base import Outgoing, Request, Response, Sent, Target, Tok
 from wakebus.adapters.errors import Rejected
 from wakebus.adapters.facts import dingtalk as facts
 
-_ENVELOPE: Final = 400  # bytes around the text at most: title, keys, quotes
 _SESSION: Final = "/robot/sendBySession"
 _API: Final = "DINGTALK_CLIENT_ID and DINGTALK_CLIENT_SECRET"
 
@@ -53,7 +52,7 @@ class DingTalk:
 
     def measure(self, text: str) -> int:
         """Return the bytes of the msgParam that carries this text, as JSON in JSON."""
-        return bodies.nested(facts.with_breaks(text)) + _ENVELOPE
+        return facts.measure(text)
 
     def build_request(self, target: Target, outgoing: Outgoing) -> Request:
         """Return the request of this way; without an `at` block it mentions nobody."""
@@ -71,11 +70,11 @@ class DingTalk:
     def parse_response(self, response: Response) -> Sent:
         """Return the task's id ("" of a webhook), or raise what the answer means."""
         found = facts.read(response)
-        if "errcode" in found:
+        if found.get("errcode") == 0 and found.get("errmsg") == "ok":  # OpenAPI has neither
             return Sent()
         if isinstance(key := found.get("processQueryKey"), str) and key:
             return Sent(key)
-        raise answers.stranger(response.status)
+        raise answers.stranger(response)
 
     def token_request(self, way: str) -> Request | None:
         """Return the request for an access token; webhooks carry their own."""

@@ -53,7 +53,7 @@ class Discord:
 
     def measure(self, text: str) -> int:
         """Return the UTF-16 units of the content."""
-        return marks.size(text, marks.discord, 2000, bodies.utf16)
+        return marks.size(text, marks.discord, self.capabilities.max_text, bodies.utf16)
 
     def lookup(self, target: Target) -> Request | None:
         """Return the request for a person's direct chat."""
@@ -75,7 +75,7 @@ class Discord:
         body = facts.QUIET | facts.keyed(outgoing)
         if target.kind == "webhook":
             url, body = facts.hook(self._webhook, target.thread), dict(facts.QUIET)
-            headers = {"User_Agent": facts.AGENT}
+            headers = {"User-Agent": facts.AGENT}
         if file := outgoing.file:
             form = {"payload_json": bodies.compact(body | facts.shown(file))}
             return bodies.multipart(url, form, {"files[0]": file}, **headers)
@@ -87,12 +87,12 @@ class Discord:
 
     def check_request(self, token: str) -> Request | None:
         """Return the request that asks who the bot is; None where there is a webhook only."""
-        named = {"Authorization": f"Bot {self._token}", "User-Agent": facts.AGENT}
-        return Request(f"{self._api}/users/@me", b"", named, "GET") if self._token else None
+        url = f"{self._api}/users/@me"
+        return Request(url, headers=self._headers(), method="GET") if self._token else None
 
     def parse_check(self, response: Response) -> str:
         """Return the bot's name and id."""
         return facts.who(response)
 
     def _headers(self) -> dict[str, str]:
-        return {"Authorization": f"Bot {self._token}", "User_Agent": facts.AGENT}
+        return {"Authorization": f"Bot {self._token}", "User-Agent": facts.AGENT}

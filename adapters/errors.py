@@ -6,6 +6,7 @@ What goes wrong between a text and a chat, sorted by what the caller does.
         * BadChannel  BadTarget  UnknownAdapter  BrokenAdapter  BadSetting
     * NotSent         certainly not accepted: send again later             -> `not_sent`
         * Throttled (wait `.retry_after`)  Unavailable (back off)
+            * Silent (beside the message, and no answer: nothing more is tried now)
         * Held (gate.py: our own pace, or a circuit that is open; nothing was begun)
         * Moved (the chat has another id now: there, once)
         * TokenRefused (get another token, once)  WayClosed (take the next way, now)
@@ -88,6 +89,10 @@ class Held(Throttled):
 
 class Unavailable(NotSent):
     """Not reachable, or not able to take anything now."""
+
+
+class Silent(Unavailable):
+    """No answer to a request beside the message: of the text nothing went out; back off at once."""
 
 
 class TokenRefused(NotSent):

@@ -7,13 +7,12 @@ Source: open.feishu.cn, im-v1/message/create and reply, frequency-control, add-c
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final
 
-from wakebus.adapters import answers, bodies, ids, urls
+from wakebus.adapters import answers, bodies, ids, marks, urls
 from wakebus.adapters.base import File, Outgoing, Request, Response, Sent, Target, Token
 from wakebus.adapters.errors import BadSetting, BadTarget
 from wakebus.adapters.facts import feishu as facts
 
 _HOSTS: Final = {"feishu": "https://open.feishu.cn", "lark": "https://open.larksuite.com"}
-_ENVELOPE: Final = 600  # bytes around the text at most: receive_id, uuid, keys, signature
 
 
 class Feishu:
@@ -44,7 +43,7 @@ class Feishu:
             urls.needed(self._webhook, "FEISHU_WEBHOOK_URL")
             return ("webhook",)
         urls.needed(self._app, "FEISHU_APP_ID and FEISHU_APP_SECRET")
-        marked = bodies.is_markdown(outgoing.whole or outgoing.text)
+        marked = marks.has_marks(outgoing.whole or outgoing.text)
         return ("post",) if marked else ("text",)
 
     def key_time(self, target: Target, way: str) -> float:
@@ -53,7 +52,7 @@ class Feishu:
 
     def measure(self, text: str) -> int:
         """Return the bytes of the largest request that carries this text."""
-        return bodies.nested(facts.without_mentions(text)) + _ENVELOPE
+        return facts.measure(text)
 
     def build_request(self, target: Target, outgoing: Outgoing) -> Request:
         """Return the request of this way; a thread is a reply to the message that opened it."""
@@ -63,8 +62,8 @@ class Feishu:
         body = facts.message(way, outgoing)
         to = f"?receive_id_type={target.kind}"
         more: dict[str, Any] = {"receive_id": ids.bare(target.chat_id, facts.IDS[target.kind])}
-        if target.thread:
-            to, more = f"/{target.thread}/reply", {"reply_in_thread": True}
+        if opener := target.thread or facts.answered(outgoing):
+            to, more = f"/{opener}/reply", {"reply_in_thread": True} if target.thread else {}
         url = f"{self._api}/im/v1/messages{to}"
         return bodies.post(url, body | more, Authorization=f"Bearer {outgoing.token}")
 

@@ -55,7 +55,7 @@ def store(path: Path, folder: Path) -> dict[str, Any]:
     except (OSError, ValueError) as exc:
         raise Rejected(f"file {str(path)!r}: {_words(exc)}") from exc
     try:
-        _check(path, os.fstat(source))
+        _check(path, source)
         copy, size, digest = _copied(path, source, folder)
     finally:
         os.close(source)
@@ -144,17 +144,20 @@ def _check_kind(path: Path, mode: int) -> None:
         raise Rejected(f"file {str(path)!r} is {what}; only regular files are sent")
 
 
-def _check(path: Path, found: os.stat_result) -> None:
+def _check(path: Path, source: int) -> None:
+    found = os.fstat(source)
     _check_kind(path, found.st_mode)
     if found.st_uid != os.geteuid():
         raise Rejected(f"file {str(path)!r} belongs to another user; send a copy of your own")
     if found.st_size > MAX_FILE:
-        raise Rejected(f"file {str(path)!r} has {megabytes(found.st_size)}; {_MOST}")
+        raise Rejected(f"file {str(path)!r} has {found.st_size} bytes; {_MOST}")
+    if found.st_size == 0 and os.read(source, 1):  # /proc and its like say 0 of all they have
+        raise Rejected(f"file {str(path)!r} is no regular file of a known size; send a copy of it")
     if found.st_size == 0:
         raise Rejected(f"file {str(path)!r} is empty; platforms take no empty files")
 
 
-_MOST: Final = f"at most {megabytes(MAX_FILE)} are sent; send a link to it"
+_MOST: Final = f"at most {MAX_FILE} ({megabytes(MAX_FILE)}) are sent; send a link to it"
 _KINDS: Final = (
     (stat.S_ISDIR, "a folder"),
     (stat.S_ISFIFO, "a pipe"),

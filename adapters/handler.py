@@ -1,13 +1,14 @@
 """
 What the courier does with one message: the decisions, in the order in which they are made.
 
-Rule 1: `body.channel` says where, `body.text` and `body.file` say what; the type means nothing
-here. Rule 2: what cannot work is refused with its reason before anything is performed. Rule 3:
-what the gate holds back comes again when its place has come; the broker is not told that work
-began. Rule 4: what was certainly not accepted comes again, without end until the message expires.
-Rule 5: what may have been accepted is sent again only while its key makes that safe; else it is
-said to be uncertain. Rule 6: what was sent is written down (progress.py) before the next step, so
-that neither a kill nor a takeover sends a part twice.
+Rule 1: `body.channel` says where, `body.text` and `body.file` say what, `body.reply_to` to which
+message there; the type means nothing here. Rule 2: what cannot work is refused with its reason
+before anything is performed. Rule 3: what the gate holds back comes again when its place has come;
+the broker is not told that work began. Rule 4: what was certainly not accepted comes again, without
+end until the message expires. Rule 5: what may have been accepted is sent again only while its key
+makes that safe; else it is said to be uncertain. Rule 6: what was sent is written down
+(progress.py) before the next step, so that neither a kill nor a takeover sends a part twice. Rule
+7: no secret of the settings is in any word that leaves here.
 """
 
 import logging
@@ -16,22 +17,27 @@ import random
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from wakebus.adapters import channel
 from wakebus.adapters.abilities import KeysByWay
 from wakebus.adapters.base import Adapter, ChannelResult, File, Target, Transport
-from wakebus.adapters.errors import DeliveryError, Rejected, Uncertain
+from wakebus.adapters.calls import token_of
+from wakebus.adapters.errors import DeliveryError, NotSent, Rejected, Uncertain
 from wakebus.adapters.gate import Gates, Passage
-from wakebus.adapters.lookups import Lookups
+from wakebus.adapters.lookups import Lookups, lookup
 from wakebus.adapters.markup import line
+from wakebus.adapters.mask import hidden, secrets_of
 from wakebus.adapters.progress import Book, Notes, Overtaken
-from wakebus.adapters.send import Tools, address, deliver, result_of
+from wakebus.adapters.retry import STOPS
+from wakebus.adapters.send import Tools, address, deliver, replied, result_of
 from wakebus.adapters.splits import Splits
 from wakebus.adapters.spool import FULL_S, Spool
 from wakebus.adapters.tokens import Tokens
-from wakebus.adapters.waits import FIRST_WAIT_S, Waits
+from wakebus.adapters.waits import FIRST_WAIT_S, Waits, Work
 from wakebus.broker import Delivery, Later, Outcome, Refusal
 from wakebus.broker.errors import NotNow
 from wakebus.broker.message import Message
@@ -77,7 +83,7 @@ class Courier:
             self._busy += 1
         try:
             if halt.is_set():
-                return Later(FIRST_WAIT_S, "the courier stops")
+                return Later(FIRST_WAIT_S, STOPS)
             return self._handle(delivery, halt)
         finally:
             with self._rest:
@@ -89,13 +95,25 @@ class Courier:
         with self._rest:
             return self._rest.wait_for(lambda: not self._busy, seconds)
 
+    def keep_waits(self) -> None:
+        """Write down what platforms asked for, so that the next courier waits as well."""
+        waits, now = self.gates.long_waits(), self._now()
+        if waits is not None:
+            self._book.keep_waits({name: now + wait for name, wait in waits.items()})
+
+    def take_waits(self) -> None:
+        """Wait for what an earlier courier was asked for."""
+        now = self._now()
+        self.gates.restore({name: at - now for name, at in self._book.waits().items()})
+
     def _handle(self, delivery: Delivery, halt: threading.Event) -> Outcome:
         message = delivery.message
         try:
-            adapter, target = self._address(message)
+            adapter, target, home = self._address(message)
+            passage = self.gates.passage(adapter, target, message.id)
         except DeliveryError as exc:
-            return self._end(message, result_of(exc))
-        passage = self.gates.passage(adapter, target, message.id)
+            return self._end(message, self._masked(result_of(exc)))
+        work: Work = ""
         result: ChannelResult | None = None
         notes: Notes | None = None
         try:
@@ -104,18 +122,22 @@ class Courier:
                     passage.hold(self.spool.full(), FULL_S)
                 passage.enter(adapter, target, message.id)
                 file = self.spool.load(message.body)
-                notes = None if always_safe(adapter) else self._take(delivery)
-                if notes and notes.lost:
+                safe = always_safe(adapter)
+                if not safe or home or lookup(adapter, target):
+                    notes = self._take(delivery, home)
+                if notes and notes.lost and not safe:
                     raise Uncertain("an earlier attempt may have been accepted; not sent again")
                 delivery.started()
                 result = self._deliver(message, (adapter, target, file), passage, notes, halt)
+                work = work_of(result, notes)
         except DeliveryError as exc:
             result = result_of(exc, target)
         except NotNow as exc:  # whatever else it raises: the message is no longer ours
             return Later(FIRST_WAIT_S, f"the broker could not store the start: {exc.text}")
         finally:
+            result = result and self._masked(result)
             passage.close(result)
-        return self._end(message, result, notes, held=passage.held)
+        return self._end(message, result, notes, held=passage.untried, work=work)
 
     def _deliver(
         self,
@@ -142,18 +164,41 @@ class Courier:
             progress=notes,
             webhook=session_webhook(message.body, self._now()),
             file=file,
+            reply_to=replied(message.body),
         )
 
-    def _address(self, message: Message) -> tuple[Adapter, Target]:
+    def _masked(self, result: ChannelResult) -> ChannelResult:
+        """Return it without the values of secret settings, which platforms like to quote."""
+        if result.word == "sent":
+            return result
+        try:
+            secrets = secrets_of(self._env())
+        except DeliveryError:  # nothing could be read of them so far: none was used
+            return result
+        return replace(result, reason=hidden(result.reason, secrets))
+
+    def _address(self, message: Message) -> tuple[Adapter, Target, str]:
+        """Return the chat; of a bare platform also its token: parts may be in an earlier home."""
         if not message.channel:
             raise Rejected("the message names no channel; write body.channel, as feishu:oc_1")
         if not message.text.strip() and message.body.get("file") is None:
             raise Rejected("the message has no text (body.text) and no file (body.file)")
-        return address(message.channel, self._env())
+        replied(message.body)  # a wrong one is refused
+        if channel.parse(message.channel).chat_id is not None:
+            return *address(message.channel, self._env()), ""
+        begun = self._book.chat(message.id)
+        adapter, target = address(begun or message.channel, self._env())
+        return adapter, target, begun or token_of(adapter, target)
 
-    def _take(self, delivery: Delivery) -> Notes:
+    def _take(self, delivery: Delivery, home: str) -> Notes:
         """Make the message ours in the notes; raises Overtaken, Unavailable, and as `started`."""
-        take = partial(self._book.take, delivery.message.id, delivery.epoch)
+        notes = self._taken(delivery, home)
+        if home and notes.chat != home:
+            raise NotSent(f"another courier began it meanwhile at {notes.chat}, an earlier home")
+        return notes
+
+    def _taken(self, delivery: Delivery, home: str) -> Notes:
+        take = partial(self._book.take, delivery.message.id, delivery.epoch, home)
         try:
             return take(begun=delivery.started_before)
         except Overtaken:
@@ -169,6 +214,7 @@ class Courier:
         notes: Notes | None = None,
         *,
         held: bool = False,
+        work: Work = "",
     ) -> Outcome:
         """Return what the broker is told, and keep the notes accordingly."""
         # A success is told by the message's own outcome; what is held back was not tried.
@@ -176,7 +222,7 @@ class Courier:
         to = result.chat or message.channel or "no channel"
         log.log(level, "%s to %s: %s: %s", message.id, line(to), result.word, result.reason)
         if result.again:
-            return self._waits.later(message.lane, message.id, result, held=held)
+            return self._waits.later(message.lane, message.id, result, held=held, work=work)
         self._waits.over(message.lane)
         if notes:
             notes.over(again=result.word == "rejected")
@@ -185,6 +231,14 @@ class Courier:
             return Refusal(result.reason, outcome)
         self.spool.over(message.body, self._now())
         return outcome
+
+
+def work_of(result: ChannelResult, notes: Notes | None) -> Work:
+    """Return what is certain of the work on a message, for the time that it waits."""
+    if result.word == "uncertain":
+        return "maybe"
+    done = notes.parts() if notes else result.done
+    return "none" if result.word == "not_sent" and not done else ""
 
 
 def always_safe(adapter: Adapter) -> bool:

@@ -10,6 +10,9 @@ line of the file is shown: it holds credentials.
 
 import json
 import logging
+import os
+import re
+import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -61,24 +64,36 @@ class HermesConfig:
 
 
 def state_of(file: Path) -> object:
-    """Return what changes when the file does."""
+    """Return what changes when the file does, or whether it can be read."""
     try:
         found = file.stat()
     except OSError as exc:
         return exc.errno
-    return found.st_mtime_ns, found.st_size, found.st_ino
+    return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino
+
+
+def text_of(file: Path, most: int) -> str:
+    """Return `bytes_of` as text; also raises UnicodeDecodeError, whose text quotes the file."""
+    return bytes_of(file, most).decode()
+
+
+def bytes_of(file: Path, most: int) -> bytes:
+    """Return a regular file's bytes; raises OSError, whose strerror says why not."""
+    # A pipe that nobody writes would hold us for ever.
+    source = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(source, "rb") as opened:
+        if not stat.S_ISREG(os.fstat(source).st_mode):
+            raise OSError(0, "it is no regular file")
+        data = opened.read(most + 1)
+    if len(data) > most:
+        raise OSError(0, f"it is over {most >> 20} MiB")
+    return data
 
 
 def _parsed(file: Path, parse: Callable[[str], Any]) -> tuple[Any, str]:
     """Return what stands in a file ({} for no file), and what is wrong with it."""
-    if file.exists() and not file.is_file():
-        return None, f"{file} is no regular file"
     try:
-        with file.open(encoding="utf-8") as opened:
-            text = opened.read(MAX_FILE + 1)
-        if len(text) > MAX_FILE:
-            return None, f"{file} is over {MAX_FILE >> 20} MiB"
-        return parse(text) or {}, ""
+        return parse(text_of(file, MAX_FILE)) or {}, ""
     except FileNotFoundError:
         return {}, ""
     except OSError as exc:
@@ -101,9 +116,29 @@ class _NotYaml(Exception):
 def _yaml(text: str) -> Any:
     import yaml  # 30 ms, which only a bare platform without a variable pays
 
+    class Loader(yaml.SafeLoader):
+        def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+            try:
+                return super().construct_object(node, deep)
+            except yaml.YAMLError:
+                raise
+            except Exception:  # KeyError of `!!bool secret`, and the like: they quote the value
+                what = "a value is not what its type says"
+                at = node.start_mark
+                raise yaml.constructor.ConstructorError(None, None, what, at) from None
+
     try:
-        return yaml.safe_load(text)
-    except (yaml.YAMLError, ValueError, RecursionError) as exc:
+        return yaml.load(text, Loader)
+    except Exception as exc:
         mark = getattr(exc, "problem_mark", None)
-        what = getattr(exc, "problem", None) or "it cannot be read as YAML"
+        what = _unquoted(getattr(exc, "problem", None) or "it cannot be read as YAML")
         raise _NotYaml(mark.line + 1 if mark else 1, f"not YAML: {what}") from None
+
+
+def _unquoted(problem: str) -> str:
+    """Return PyYAML's words without the file's: `*secret` is an alias to it, `!secret` a tag."""
+    return _QUOTED.sub(lambda found: found[0] if _MARK.match(found[0][1:-1]) else "…", problem)
+
+
+_QUOTED: Final = re.compile(r'"(?:[^"\\]|\\.)*"|\'(?:[^\'\\]|\\.)*\'')
+_MARK: Final = re.compile(r"(?:.|<[a-z ]+>|\\.{1,9})\Z")  # one character, or `<block end>`

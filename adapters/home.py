@@ -60,9 +60,9 @@ def configured(platform: str, config: Any, old: Any) -> Home | None:
     """Return what `config` (config.yaml) or `old` (gateway.json) says. Raises BadChannel."""
     name = variable(platform)
     top = _value(config, name)
-    if isinstance(top, _SCALAR) and not isinstance(top, bool) and str(top).strip():
+    if not isinstance(top, bool) and (chat := _text(top)):
         thread = _value(config, f"{name}_THREAD_ID")
-        return Home(str(top).strip(), _text(thread), f"{name} in {CONFIG}")
+        return Home(chat, _text(thread), f"{name} in {CONFIG}")
     for file, key, block in _blocks(platform, config, old):
         if isinstance(block, Mapping) and "home_channel" in block:
             where = f"{key}.{platform}.home_channel in {file}"
@@ -90,4 +90,7 @@ def _value(block: Any, key: str) -> Any:
 
 def _text(value: Any) -> str:
     """Return a YAML scalar as text: ids of chats are numbers as often as not."""
-    return str(value).strip() if isinstance(value, _SCALAR) else ""
+    try:
+        return str(value).strip() if isinstance(value, _SCALAR) else ""
+    except ValueError:  # a number of more than 4300 digits, which YAML reads as 0x…
+        return ""

@@ -15,7 +15,7 @@ from wakebus.adapters import calls, channel, home, pace
 from wakebus.adapters.abilities import KeysByWay
 from wakebus.adapters.base import Adapter, Capabilities, Limit
 from wakebus.adapters.check import checkable
-from wakebus.adapters.errors import DeliveryError
+from wakebus.adapters.errors import BrokenAdapter, DeliveryError
 from wakebus.adapters.files import MAX_FILE
 from wakebus.adapters.markup import line
 from wakebus.adapters.mask import STARS, hidden, secret, secrets_of
@@ -38,12 +38,15 @@ def described(platform: str, env: Mapping[str, str], load: Load) -> dict[str, An
     fault}, "check": whether it can be asked}`. One that cannot be loaded has the first four only.
     """
     try:
-        kind = load(platform)
-        card = kind.capabilities
+        return calls.guarded(platform, lambda: _described(platform, env, load(platform)))
     except DeliveryError as exc:
-        return _broken(platform, exc.text)
-    except AttributeError:
-        return _broken(platform, f"the adapter {platform!r} has no capabilities")
+        return {"platform": platform, "state": "wrong", "problem": line(exc.text), "missing": []}
+
+
+def _described(platform: str, env: Mapping[str, str], kind: type[Adapter]) -> dict[str, Any]:
+    card = getattr(kind, "capabilities", None)
+    if not isinstance(card, Capabilities):
+        raise BrokenAdapter(f"the adapter {platform!r} has no capabilities")
     limits, faults = pace.limits(platform, card.limits, env)
     shown, inherited = _settings(card, env), getattr(env, "inherited", ())
     problem, missing = _problem(platform, kind, env), _missing(card, env)
@@ -66,10 +69,6 @@ def described(platform: str, env: Mapping[str, str], load: Load) -> dict[str, An
         "wrong_limits": faults,
         "check": checkable(kind),
     }
-
-
-def _broken(platform: str, problem: str) -> dict[str, Any]:
-    return {"platform": platform, "state": "wrong", "problem": line(problem), "missing": []}
 
 
 def key_words(kind: type[Adapter]) -> str:

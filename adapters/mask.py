@@ -2,23 +2,32 @@
 A request as it may be shown: to the person who asks what would be sent, and in an error.
 
 Rule 1: pure. Rule 2: hidden by name: what settings, headers, query parameters and JSON fields call
-a secret. Rule 3: hidden by place: what follows a hook in a path, a bot's token, a query value that
-is no plain word. Rule 4: hidden by value: whatever a setting holds, wherever it stands, as it is
-or escaped. Rule 5: all the rest is shown as it is, the text above all.
+a secret; a setting for a chat, a pace, a host or a port is none. Rule 3: hidden by place: what
+follows a hook in a path, a bot's token, a query value that is no plain word. Rule 4: hidden by
+value: whatever a setting holds, wherever it stands, as it is or escaped. Rule 5: all the rest is
+shown as it is, the text above all.
 """
 
+import base64
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
-from urllib.parse import parse_qsl, quote, urlsplit
+from urllib.parse import parse_qsl, quote, quote_plus, urlsplit
 
 from wakebus.adapters.base import Request
 
 STARS: Final = "***"
 SHORTEST: Final = 6  # a shorter value would be found in words; by name and place it is hidden
 
-_SETTING: Final = re.compile(r"(_SECRET|_TOKEN|_KEY|_PASSWORD)\Z|WEBHOOK")
+# WEBHOOK is the name of a platform, too: WEBHOOK_HOME_CHANNEL=deploys hides no text about deploys.
+_SETTING: Final = re.compile(
+    r"(_SECRET|_TOKEN|_KEY|_PASSWORD)\Z"
+    r"|WEBHOOK(.*(URL|URI|ENDPOINT|SECRET|TOKEN|KEY|PASSWORD))?S?(_?\d+)?\Z"
+)
+_OPEN: Final = re.compile(
+    r"_HOME_(CHANNEL|ROOM|ADDRESS)(_THREAD_ID)?\Z|_RATE_(CHAT|APP)\Z|_(HOST|PORT)\Z"
+)
 _SECRET: Final = re.compile(
     r"authorization|cookie|token|secret|passw|credential|api.?key|sign", re.IGNORECASE
 )
@@ -26,6 +35,8 @@ _WORD: Final = re.compile(r"[a-z_]{1,24}\Z|\d{1,13}\Z")
 _OPAQUE: Final = re.compile(r"[\w~.+-]{16,}\Z")
 _HOOK: Final = re.compile(r"(/(?:hook|hooks|webhook|webhooks|services)/)[^?#]+", re.IGNORECASE)
 _BOT: Final = re.compile(r"/bot[0-9]+:[^/?#]+")
+_HEX: Final = re.compile(r"%[0-9A-F]{2}")
+_URL_SAFE: Final = str.maketrans("+/", "-_")
 _FIELD: Final = re.compile(r'("([A-Za-z_-]{1,40})"\s*:\s*)"(?:[^"\\]|\\.)*"')
 
 
@@ -49,7 +60,9 @@ def masked(request: Request, secrets: Iterable[str] = ()) -> dict[str, Any]:
 
 def secret(name: str) -> bool:
     """Whether a setting is secret by its name."""
-    return bool(_SETTING.search(name) or _SECRET.search(name) or name.startswith("APPRISE_"))
+    if _SETTING.search(name) or name.startswith("APPRISE_URL"):
+        return True
+    return bool(_SECRET.search(name)) and not _OPEN.search(name)
 
 
 def secrets_of(env: Mapping[str, str]) -> set[str]:
@@ -57,7 +70,9 @@ def secrets_of(env: Mapping[str, str]) -> set[str]:
     found: set[str] = set()
     for name, value in env.items():
         if _SETTING.search(name):
-            found |= _of_url(value) if "://" in value else {value.strip()}
+            # Of user:password the password is one by itself.
+            whole = value.strip()
+            found |= _of_url(value) if "://" in value else {whole, whole.partition(":")[2]}
     return {value for value in found if len(value) >= SHORTEST}
 
 
@@ -69,8 +84,18 @@ def hidden(text: str, secrets: Iterable[str]) -> str:
     return text
 
 
-def _forms(secret: str) -> tuple[str, ...]:
-    return secret, quote(secret, safe=""), quote(secret), json.dumps(secret)[1:-1]
+def _forms(secret: str) -> Iterator[str]:
+    """Yield a value as it is, and as URLs, JSON and headers (`Basic`) write it."""
+    yield secret
+    for quoted in (quote(secret, safe=""), quote(secret), quote_plus(secret)):
+        yield quoted
+        yield _HEX.sub(lambda found: found[0].lower(), quoted)
+    for ascii in (True, False):
+        yield json.dumps(secret, ensure_ascii=ascii)[1:-1]
+    code = base64.b64encode(secret.encode(errors="replace")).decode()
+    for one in (code, code.rstrip("=")):
+        yield one
+        yield one.translate(_URL_SAFE)
 
 
 def _of_url(url: str) -> set[str]:

@@ -35,7 +35,7 @@ class Matrix:
         pair = urls.pair(env, *_ACCOUNT)
         urls.needed(pair, " and ".join(_ACCOUNT))
         self._server = urls.base(env, "MATRIX_HOMESERVER", "https://matrix.example.com")
-        self._headers = {"Authorization": f"Bearer {pair[1] if pair else ''}"}
+        self._headers = {"Authorization": f"Bearer {urls.credential(env, _ACCOUNT[1])}"}
         self._open = urls.setting(env, _UNENCRYPTED).lower() in ("1", "true", "yes")
 
     def parse_target(self, chat_id: str, thread: str | None) -> Target:
@@ -74,7 +74,7 @@ class Matrix:
         """Return the request for an event; the key is in its path."""
         file = outgoing.file
         event: dict[str, Any] = facts.content(outgoing.text, outgoing.whole)
-        event = (facts.of_file(file) if file else event) | facts.in_thread(target.thread)
+        event = (facts.of_file(file) if file else event) | facts.related(target, outgoing)
         room, key = (
             quote(target.chat_id, safe=""),
             quote(bodies.uuid_of(outgoing.key, 100), safe=""),

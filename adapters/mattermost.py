@@ -34,7 +34,7 @@ class Mattermost:
         pair = urls.pair(env, *_SETTINGS)
         urls.needed(pair, " and ".join(_SETTINGS))
         self._api = urls.base(env, "MATTERMOST_URL", "https://chat.example.com") + "/api/v4"
-        self._headers = {"Authorization": f"Bearer {pair[1] if pair else ''}"}
+        self._headers = {"Authorization": f"Bearer {urls.credential(env, _SETTINGS[1])}"}
 
     def parse_target(self, chat_id: str, thread: str | None) -> Target:
         """Return the chat; its kind is channel, user, named (team/name) or name (#name)."""
@@ -90,4 +90,4 @@ class Mattermost:
 
     def parse_check(self, response: Response) -> str:
         """Return the bot's name."""
-        return f"@{facts.id_of(response) and facts.read(response).get('username')}"
+        return facts.who(response)

@@ -4,7 +4,7 @@ Opening the courier's file (progress.py): SQLite, WAL, `synchronous=FULL`, 0600.
 Rule 1: a damaged file is renamed `….corrupt-<utc>` with its log, said, never deleted and never
 written to. Rule 2: what is a link, no file or not ours is named and left alone; so is a file that
 a newer version wrote. Rule 3: it is small (progress.py purges it), so it is looked through at
-each opening.
+each opening. Rule 4: an older one gets what it lacks, after a copy of it was made.
 """
 
 import logging
@@ -12,6 +12,7 @@ import os
 import sqlite3
 import stat
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Final
 
@@ -20,7 +21,6 @@ from wakebus.broker.errors import WakebusError
 
 log = logging.getLogger(__name__)
 
-VERSION: Final = 1
 MAGIC: Final = b"SQLite format 3\0"  # sqlite.org/fileformat.html, 1.3.1
 SHARED_S: Final = 5.0  # a second courier writes beside us while it takes over
 
@@ -41,6 +41,21 @@ CREATE TABLE part (
     PRIMARY KEY (message, number)
 ) WITHOUT ROWID;
 """
+
+# `chat`, `found`: see rows.py. `shut`: until when (Unix seconds) who asked to wait (gate.py).
+SECOND: Final = """
+ALTER TABLE message ADD COLUMN chat TEXT NOT NULL DEFAULT '';
+ALTER TABLE message ADD COLUMN found TEXT NOT NULL DEFAULT '';
+CREATE TABLE shut (
+    platform TEXT NOT NULL,
+    chat TEXT NOT NULL,
+    until REAL NOT NULL,
+    PRIMARY KEY (platform, chat)
+) WITHOUT ROWID;
+"""
+
+STEPS: Final = (TABLES, SECOND)
+VERSION: Final = len(STEPS)
 
 
 class NewerNotes(WakebusError):
@@ -122,12 +137,24 @@ def _check_version(db: sqlite3.Connection, path: Path) -> int:
 
 
 def _migrate(db: sqlite3.Connection, path: Path) -> None:
+    if 0 < (version := _check_version(db, path)) < VERSION:
+        _copy(db, path.with_name(f"{path.name}.version-{version}"))
     db.execute("BEGIN IMMEDIATE")  # two couriers may make it at once
-    if _check_version(db, path) == 0:
-        for table in TABLES.split(";"):
-            db.execute(table)
-        db.execute(f"PRAGMA user_version={VERSION}")
+    for step in STEPS[_check_version(db, path) :]:
+        for statement in step.split(";"):
+            db.execute(statement)
+    db.execute(f"PRAGMA user_version={VERSION}")
     db.execute("COMMIT")
+
+
+def _copy(db: sqlite3.Connection, copy: Path) -> None:
+    """Write the whole file to `copy`, which is there only once it is complete."""
+    draft = copy.with_name(f"{copy.name}.{os.getpid()}")
+    draft.unlink(missing_ok=True)
+    os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    with closing(sqlite3.connect(draft)) as other:
+        db.backup(other)
+    draft.replace(copy)
 
 
 def _set_aside(path: Path, why: str) -> None:

@@ -28,7 +28,7 @@ class Ntfy:
 
     def __init__(self, env: Mapping[str, str]) -> None:
         self._server = urls.base(env, "NTFY_SERVER_URL", _SERVER)
-        self._headers = facts.credential(urls.setting(env, "NTFY_TOKEN"))
+        self._headers = facts.credential(env, "NTFY_TOKEN")
 
     def parse_target(self, chat_id: str, thread: str | None) -> Target:
         """Return the topic."""
@@ -56,7 +56,7 @@ class Ntfy:
         found = facts.read(response)
         if found.get("event") == "message" and isinstance(found.get("id"), str) and found["id"]:
             return Sent(found["id"])
-        raise answers.stranger(response.status)
+        raise answers.stranger(response)
 
     def check_request(self, token: str) -> Request | None:
         """Return the request for the account: of a wrong token or password it is a 401."""
@@ -66,5 +66,5 @@ class Ntfy:
         """Return who we are; `*` is what ntfy calls everybody."""
         found = facts.read(response)
         if not isinstance(name := found.get("username"), str) or not name:
-            raise answers.stranger(response.status)
+            raise answers.stranger(response)
         return "anybody (no NTFY_TOKEN)" if name == "*" else name

@@ -105,9 +105,7 @@ class Pace:
         self._lapse(now)
         place = self._places.get(key)
         if place and place.going and now <= place.at + LATE_S:
-            place.at = now  # granted a moment ago, and used now
-            for bucket in place.buckets:
-                bucket.begin(key, now)
+            self.begin(key, now)  # granted a moment ago, and used now
             return 0.0
         if place and (place.going or place.rules != rules):
             self.cancel(key)
@@ -117,6 +115,14 @@ class Pace:
         if place is None or after > now:
             return self._find(key, rules, now, after)
         return self._begin(key, place, now)
+
+    def begin(self, key: str, now: float) -> None:
+        """What goes under `key` goes out only now: something that nobody counts came before it."""
+        place = self._places.get(key)
+        if place and place.going:
+            place.at = now
+            for bucket in place.buckets:
+                bucket.begin(key, now)
 
     def leave(self, key: str, now: float) -> None:
         """What went out under `key` has been answered, or never will be."""

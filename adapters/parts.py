@@ -8,7 +8,8 @@ took nothing: at once if it is closed, else after its retries and if it leads el
 refused token is renewed once per part. A new one that is refused too is `not_sent`: the mistake
 is in a setting or at the platform, and the text is still good when it is mended. Rule 4: an
 adapter's bug is `rejected` before a request is performed (calls.py), `uncertain` after it. Rule 5:
-nothing is asked of the platform before a part that is not sent needs it.
+nothing is asked of the platform before a part that is not sent needs it. Rule 6: a key's time is
+looked at last before a request begins: all that goes before it may take longer than a key is good.
 """
 
 import logging
@@ -39,10 +40,8 @@ from wakebus.adapters.errors import (
     Uncertain,
     WayClosed,
 )
-from wakebus.adapters.retry import Patience, Stopped
-from wakebus.adapters.tools import Memory, Tools
-
-__all__ = ["Memory", "Sending", "Tools"]
+from wakebus.adapters.retry import STOPS, Patience, Stopped
+from wakebus.adapters.tools import Tools
 
 log = logging.getLogger(__name__)
 
@@ -79,14 +78,15 @@ class Sending:
         self._parts = parts
         self._known = calls.kept(progress.parts)
         self._patience = Patience(tools.sleep)
-        self._errands = Errands(adapter, target, tools, key, parts[0].webhook)
+        self._errands = Errands(adapter, target, tools, key, parts[0].webhook, self._stay())
         self._ways: list[str] = []  # until the first part needs them
+        self._unlinked = ""
         self.done = 0
 
     @property
     def note(self) -> str:
         """What the sender should know of a message that is sent."""
-        return self._errands.note
+        return "; ".join(filter(None, (self._errands.note, self._unlinked)))
 
     def hide(self, text: str) -> str:
         """Return `text` without the tokens and the webhook that were used."""
@@ -99,6 +99,10 @@ class Sending:
             ids.append(self._part(number, outgoing))
             self.done = len(ids)
         return ids[0]
+
+    def _stay(self) -> str:
+        """Return the chat of the parts that are begun or sent."""
+        return calls.kept(self._progress.found) if self._known else ""
 
     def _part(self, number: int, outgoing: Outgoing) -> str:
         """Return the platform's id of this part, which is sent now or was before; or raise."""
@@ -125,21 +129,34 @@ class Sending:
         """Find the chat and the ways to it, before the first part; stop between parts if asked."""
         if self._ways:
             if self._tools.sleep(0.0):
-                raise Stopped("the courier stops; the rest is sent when it runs again")
+                raise Stopped(STOPS)
             return
         self._patience.call(self._errands.find, lambda: False)
         self._ways = calls.ways_of(self._adapter, self._errands.target, self._parts[0])
         for outgoing in self._parts:
             if outgoing.file is not None:
                 self._check_file(outgoing)
+        if self._parts[0].reply_to is not None:
+            self._check_reply(self._parts[0])
 
     def _check_file(self, outgoing: Outgoing) -> None:
         """Raise what is wrong with a file before the text of its message goes out."""
-        adapter, target, way = self._adapter, self._errands.target, self._ways[0]
-        asked = calls.token_request(adapter, target, way)
-        outgoing = replace(outgoing, way=way, token="-" if asked else "")
+        adapter, target = self._adapter, self._errands.target
+        outgoing = self._tried(outgoing, self._ways[0])
         if calls.upload(adapter, target, outgoing) is None:
             calls.built(adapter, target, outgoing)
+
+    def _check_reply(self, outgoing: Outgoing) -> None:
+        target = self._errands.target
+        if not calls.answers_to(self._adapter, target, self._tried(outgoing, self._ways[0])):
+            self._unlinked = (
+                f"not as a reply to {outgoing.reply_to}: {target.platform} cannot show that here"
+            )
+
+    def _tried(self, outgoing: Outgoing, way: str) -> Outgoing:
+        """Return it as this way would send it, without a real token, to see what is made of it."""
+        asked = calls.token_request(self._adapter, self._errands.target, way)
+        return replace(_light(outgoing), way=way, token="-" if asked else "")
 
     def _by_some_way(self, part: _Try) -> str:
         failed: list[NotSent] = []
@@ -169,7 +186,7 @@ class Sending:
         target = self._errands.target
         try:
             asked = calls.token_request(self._adapter, target, way)
-            outgoing = replace(part.outgoing, way=way, token="-" if asked else "")
+            outgoing = self._tried(part.outgoing, way)
             request = calls.upload(self._adapter, target, outgoing)
             request = request or calls.built(self._adapter, target, outgoing)
         except DeliveryError:
@@ -198,8 +215,9 @@ class Sending:
     def _once(self, part: _Try, way: str, token: str) -> str:
         self._check(part)
         perform, request = self._ready(part, way, token)
+        self._check(part)  # an upload may take longer than a key is good
         now = self._tools.now()
-        calls.kept(partial(self._progress.begin, part.number, now))
+        calls.kept(partial(self._progress.begin, part.number, now, self._errands.place))
         try:
             sent = self._errands.send(perform, request)
         except DeliveryError as exc:
@@ -213,14 +231,19 @@ class Sending:
     def _ready(self, part: _Try, way: str, token: str) -> tuple[Transport, Request]:
         """Return the request and what performs it, once the gate lets it pass."""
         outgoing = replace(part.outgoing, token=token, way=way, at=self._tools.now())
-        if calls.upload(self._adapter, self._errands.target, outgoing) is None:
+        if calls.upload(self._adapter, self._errands.target, _light(outgoing)) is None:
             made = self._built(outgoing)  # what cannot be built takes no place at the gate
-            self._patience.enter(self._errands.enter)
+            self._enter(part)
             return made
-        self._patience.enter(self._errands.enter)
+        self._enter(part)
         if part.brought is None or part.brought[0] != way:
             part.brought = way, self._errands.brought(outgoing)
+            self._errands.begin()
         return self._built(replace(outgoing, file=part.brought[1], at=self._tools.now()))
+
+    def _enter(self, part: _Try) -> None:
+        left = len(self._parts) - part.number
+        self._patience.enter(partial(self._errands.enter, left))
 
     def _built(self, outgoing: Outgoing) -> tuple[Transport, Request]:
         request = calls.built(self._adapter, self._errands.target, outgoing)
@@ -252,6 +275,12 @@ class Sending:
             text = f"an earlier try may have been accepted; the last one: {text}"
         again = isinstance(error, NotSent | Uncertain) and self._safe(part)
         return Uncertain(text, again=again, retry_after=calls.wait_of(error))
+
+
+def _light(outgoing: Outgoing) -> Outgoing:
+    """Return it with one byte of its file: what is only asked need not make a form of 20 MiB."""
+    file = outgoing.file
+    return outgoing if file is None else replace(outgoing, file=replace(file, data=file.data[:1]))
 
 
 def _worst(failed: list[NotSent]) -> DeliveryError:

@@ -29,6 +29,7 @@ def preview(
     at: float,
     env: Mapping[str, str],
     file: File | None = None,
+    reply_to: str | None = None,
 ) -> dict[str, Any]:
     """
     Return what `deliver` would send, as JSON. Raises Rejected as it would.
@@ -39,7 +40,7 @@ def preview(
     requests have `"upload": request` where it is brought there first. A way that cannot carry a
     part has `{"way", "error"}`. at: Unix seconds. env: what the adapter was made of.
     """
-    outgoing = outgoing_of(adapter, target, text, key, file=file)
+    outgoing = outgoing_of(adapter, target, text, key, file=file, reply_to=reply_to)
     asked = lookup(adapter, target)
     show = _Show(adapter, target, at, secrets_of(env))
     ways = show.ways(outgoing[0])

@@ -15,35 +15,24 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, TypeVar
 
-from wakebus.adapters import notebook
+from wakebus.adapters import notebook, rows
 from wakebus.adapters.base import Part, Word
 from wakebus.adapters.errors import Unavailable
-from wakebus.adapters.retry import Stopped
+from wakebus.adapters.retry import STOPS, Stopped
+from wakebus.adapters.rows import Ended, Row
+from wakebus.adapters.shuts import Name
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
-ENDED_S: Final = 86_400.0  # of running time; an ack waits at most for a broker's return
-LEFT_S: Final = 8 * 86_400.0  # longer than a message lives by default (7 days)
-MAX_ENDED: Final = 50_000
 PURGE_EVERY: Final = 200  # messages
-PURGE_ROWS: Final = 1_000
 MAX_OPEN: Final = 10_000
 
 
 class Overtaken(Stopped):
     """Another courier holds this message now: nothing more is tried here."""
-
-
-class _Ended(NamedTuple):
-    """How a part ended, and in whose hands."""
-
-    epoch: int
-    word: Word
-    id: str
-    first: float
 
 
 class Book:
@@ -55,7 +44,7 @@ class Book:
         self._lock = threading.Lock()
         self._start = 0.0  # the book's clock is this + ticks
         self._open: dict[str, None] = {}  # taken by this process, and not over; oldest first
-        self._owed: dict[tuple[str, int], _Ended] = {}  # ends that the disk did not take
+        self._owed: dict[tuple[str, int], Ended] = {}  # ends that the disk did not take
         self._taken = 0
         self._closed = False
 
@@ -69,29 +58,31 @@ class Book:
             self._closed = True
             self._drop()
 
+    def chat(self, message: str) -> str:
+        """Return where parts of `message` were begun, "" for nowhere. Raises Unavailable."""
+        row = self._transaction(lambda db: rows.read(db, message))
+        return row.chat if row else ""
+
     def take(
-        self, message: str, epoch: int, *, begun: bool = False, force: bool = False
+        self, message: str, epoch: int, chat: str = "", *, begun: bool = False, force: bool = False
     ) -> "Notes":
         """
         Return what is known of `message`, which is this epoch's from now on.
 
-        `begun`: the broker says that work on it had begun. `force`: also if a higher epoch had it.
-        Raises Overtaken, and Unavailable when the file cannot be written.
+        `chat`: where it goes, if nothing of it has begun elsewhere. `begun`: the broker says that
+        work on it had begun. `force`: also if a higher epoch had it. Raises Overtaken, and
+        Unavailable when the file cannot be written.
         """
 
         def work(db: sqlite3.Connection) -> "Notes":
-            row = db.execute("SELECT epoch FROM message WHERE id=?", (message,)).fetchone()
-            if row and row[0] > epoch and not force:
+            row = rows.read(db, message)
+            if row and row.epoch > epoch and not force:
                 raise Overtaken("another courier has taken this message over")
-            db.execute(
-                "INSERT INTO message (id, epoch, ended, at) VALUES (?, ?, 0, ?)"
-                " ON CONFLICT (id) DO UPDATE SET epoch=excluded.epoch, ended=0, at=excluded.at",
-                (message, epoch, self._clock()),
-            )
-            rows = db.execute("SELECT * FROM part WHERE message=?", (message,))
-            parts = {row["number"]: Part(row["word"], row["id"], row["first"]) for row in rows}
+            before = row or Row(epoch, "", "", {})
+            before = before._replace(epoch=epoch, chat=before.chat or chat)
+            rows.take(db, message, epoch, before.chat, self._clock())
             lost = row is None and (begun or message in self._open)
-            return Notes(self, message, epoch, parts, lost=lost)
+            return Notes(self, message, before, lost=lost)
 
         notes = self._transaction(work)
         self._remember(message)
@@ -107,22 +98,16 @@ class Book:
         if due:
             self.purge()
 
-    def begin(self, message: str, epoch: int, number: int, now: float) -> None:
-        """Store that a part begins; raises Overtaken and Unavailable."""
+    def begin(self, message: str, epoch: int, number: int, now: float, found: str = "") -> None:
+        """Store that a part begins, at `found`; raises Overtaken and Unavailable."""
 
         def work(db: sqlite3.Connection) -> None:
-            ours = "UPDATE message SET at=? WHERE id=? AND epoch=?"
-            if not db.execute(ours, (self._clock(), message, epoch)).rowcount:
+            if not rows.begin(db, message, epoch, (number, now, found), self._clock()):
                 raise Overtaken("another courier has taken this message over")
-            db.execute(
-                "INSERT INTO part (message, number, word, id, first) VALUES (?, ?, 'begun', '', ?)"
-                " ON CONFLICT DO NOTHING",
-                (message, number, now),
-            )
 
         self._transaction(work)
 
-    def end(self, message: str, number: int, ended: "_Ended") -> None:
+    def end(self, message: str, number: int, ended: "Ended") -> None:
         """Store that a part was `sent`, or (any other word) that it is as if never begun."""
         with self._lock:
             self._owed[message, number] = ended
@@ -141,36 +126,29 @@ class Book:
     def over(self, message: str, epoch: int) -> None:
         """Store that `message` has ended; its rows go when its end is sure to be stored."""
         self.let_go(message)
-        ended = "UPDATE message SET ended=1, at=? WHERE id=? AND epoch=?"
         try:
-            self._transaction(lambda db: db.execute(ended, (self._clock(), message, epoch)))
+            self._transaction(lambda db: rows.over(db, message, epoch, self._clock()))
         except Unavailable as exc:
             log.warning("%s: its end is not stored, its rows go later: %s", message, exc.text)
+
+    def keep_waits(self, waits: Mapping[Name, float]) -> None:
+        """Store until when (Unix seconds) who asked to wait; what is not stored is asked again."""
+        try:
+            self._transaction(lambda db: rows.keep_waits(db, waits))
+        except Unavailable as exc:
+            log.warning("what platforms asked for is not stored: %s", exc.text)
+
+    def waits(self) -> dict[Name, float]:
+        """Return what was stored last. Raises Unavailable."""
+        return self._transaction(rows.waits)
 
     def purge(self) -> int:
         """Delete rows of what is over, and what was left; return how many messages went."""
         try:
-            return self._transaction(self._purge)
+            return self._transaction(lambda db: rows.purge(db, self._clock(), self._open))
         except Unavailable as exc:
             log.warning("nothing can be removed from %s: %s", self._path, exc.text)
             return 0
-
-    def _purge(self, db: sqlite3.Connection) -> int:
-        now = self._clock()
-        count = db.execute("SELECT count(*) FROM message WHERE ended=1").fetchone()[0]
-        old = db.execute(
-            "SELECT id FROM message WHERE (ended=1 AND at<?) OR (ended=0 AND at<?)"
-            " ORDER BY at LIMIT ?",
-            (now - ENDED_S, now - LEFT_S, PURGE_ROWS),
-        ).fetchall()
-        old += db.execute(
-            "SELECT id FROM message WHERE ended=1 ORDER BY at LIMIT ?",
-            (min(max(0, count - MAX_ENDED), PURGE_ROWS),),
-        ).fetchall()
-        ids = [(row["id"],) for row in old if row["id"] not in self._open]
-        db.executemany("DELETE FROM part WHERE message=?", ids)
-        db.executemany("DELETE FROM message WHERE id=?", ids)
-        return len(set(ids))
 
     # --- the file -------------------------------------------------------------------------
 
@@ -184,7 +162,7 @@ class Book:
                 db.execute("BEGIN IMMEDIATE")
                 owed = dict(self._owed)
                 for (message, number), ended in owed.items():
-                    _end(db, message, number, ended)
+                    rows.end(db, message, number, ended)
                 result = work(db)
                 db.execute("COMMIT")
             except sqlite3.Error as exc:
@@ -220,36 +198,24 @@ class Book:
             self._db = None
 
 
-def _end(db: sqlite3.Connection, message: str, number: int, ended: _Ended) -> None:
-    if ended.word == "sent":
-        db.execute(
-            "INSERT INTO part (message, number, word, id, first) VALUES (?, ?, 'sent', ?, ?)"
-            " ON CONFLICT (message, number) DO UPDATE SET word='sent', id=excluded.id",
-            (message, number, ended.id, ended.first),
-        )
-    else:  # of a part that another courier has begun meanwhile this one knows nothing
-        db.execute(
-            "DELETE FROM part WHERE message=? AND number=? AND word='begun'"
-            " AND EXISTS (SELECT 1 FROM message WHERE id=part.message AND epoch=?)",
-            (message, number, ended.epoch),
-        )
-
-
 class Notes:
     """
     The parts of one message, as base.Progress; in one thread at a time.
 
-    `lost`: work on the message had begun, and what was known of it is gone. `halt`: once it is
-    set, nothing more begins.
+    `chat`: where it goes. `lost`: work on the message had begun, and what was known of it is gone.
+    `halt`: once it is set, nothing more begins.
     """
 
-    def __init__(
-        self, book: Book, message: str, epoch: int, parts: dict[int, Part], *, lost: bool = False
-    ) -> None:
-        self._book, self._message, self._epoch, self._parts = book, message, epoch, parts
+    def __init__(self, book: Book, message: str, row: Row, *, lost: bool = False) -> None:
+        self._book, self._message = book, message
+        self._epoch, self.chat, self._found, self._parts = row
         self._doubted: set[int] = set()  # an earlier try of this part may have been accepted
         self.lost = lost
         self.halt = threading.Event()
+
+    def found(self) -> str:
+        """Return where parts of it were begun, as the platform calls the chat."""
+        return self._found
 
     def parts(self) -> Mapping[int, Part]:
         """Return what is known of each part that was begun or sent."""
@@ -260,14 +226,15 @@ class Notes:
         """How many parts were sent."""
         return sum(part.word == "sent" for part in self._parts.values())
 
-    def begin(self, number: int, now: float) -> None:
+    def begin(self, number: int, now: float, found: str = "") -> None:
         """Store that this part's request begins; raises Stopped and Unavailable (not sent)."""
         if self.halt.is_set():
-            raise Stopped("the courier stops; the rest is sent when it runs again")
-        self._book.begin(self._message, self._epoch, number, now)
+            raise Stopped(STOPS)
+        self._book.begin(self._message, self._epoch, number, now, found)
         if number in self._parts:
             self._doubted.add(number)
         self._parts.setdefault(number, Part("begun", first=now))
+        self._found = found
 
     def end(self, number: int, word: Word, id: str = "") -> None:
         """Store how it ended. Raises nothing: what the disk does not take now is stored later."""
@@ -277,7 +244,7 @@ class Notes:
         first = before.first if before else 0.0
         if word == "sent":
             self._parts[number] = Part("sent", id, first)
-        self._book.end(self._message, number, _Ended(self._epoch, word, id, first))
+        self._book.end(self._message, number, Ended(self._epoch, word, id, first))
 
     def over(self, *, again: bool = False) -> None:
         """Say that it has ended here. `again`: it may be retried, and what was sent is kept."""

@@ -2,25 +2,44 @@
 Adapters by entry point `wakebus.adapters`: any installed package may bring one.
 
 Rule 1: lazy: an adapter is imported when its platform is first wanted. Rule 2: one that cannot
-be imported is named and harms no other.
+be imported is named and harms no other. Rule 3: one that was installed a moment ago is found by a
+process that runs: before a name is unknown, what is installed is read again (13 ms), at most once
+in AGAIN_S.
 """
 
 import difflib
+import importlib
+import time
 from collections.abc import Mapping
-from functools import cache
 from importlib.metadata import EntryPoint, entry_points
+from typing import Final, NamedTuple
 
 from wakebus.adapters.base import Adapter
 from wakebus.adapters.errors import BrokenAdapter, UnknownAdapter
 from wakebus.adapters.markup import line
 
 GROUP = "wakebus.adapters"
+AGAIN_S: Final = 2.0
 
 
-@cache
-def found() -> Mapping[str, EntryPoint]:
-    """Return the installed adapters by platform name; read once per process."""
-    return {entry.name: entry for entry in entry_points(group=GROUP)}
+class _Read(NamedTuple):
+    entries: Mapping[str, EntryPoint]
+    at: float  # monotonic seconds
+
+
+_last: _Read | None = None  # replaced whole
+
+
+def found(platform: str | None = None) -> Mapping[str, EntryPoint]:
+    """Return the installed adapters by platform name; with `platform` missing, read anew."""
+    global _last
+    now = time.monotonic()
+    if _last and (platform in _last.entries or now - _last.at < AGAIN_S):
+        return _last.entries
+    # Otherwise a folder that changed twice within a tick of its clock is not read again.
+    importlib.invalidate_caches()
+    _last = _Read({entry.name: entry for entry in entry_points(group=GROUP)}, now)
+    return _last.entries
 
 
 def known() -> list[str]:
@@ -30,7 +49,7 @@ def known() -> list[str]:
 
 def load(platform: str, installed: Mapping[str, EntryPoint] | None = None) -> type[Adapter]:
     """Return the platform's adapter class, or raise UnknownAdapter or BrokenAdapter."""
-    entries = found() if installed is None else installed
+    entries = found(platform) if installed is None else installed
     if platform not in entries:
         raise _unknown(platform, sorted(entries))
     entry = entries[platform]

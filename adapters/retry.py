@@ -7,7 +7,8 @@ delivery, however many parts it has: a lane that waits in a handler's thread hol
 that waits in the broker holds nothing. Rule 3: the platform's hint counts; else 0.5 to 0.65 s, then
 1 to 1.3 s. A wait beyond what is left of the two seconds is the courier's. Rule 4: what is held
 back by the gate is no try; a moment is waited for here, as often as it takes. Rule 5: a wait that
-the host ends raises Stopped.
+the host ends raises Stopped. Rule 6: silence beside the message (Silent) is the courier's at once:
+it has cost the time that three tries of anything else would.
 """
 
 import random
@@ -16,10 +17,12 @@ from typing import Final, TypeVar
 
 from tenacity import RetryCallState, Retrying, retry_if_exception
 
+from wakebus.adapters.calls import usable_wait
 from wakebus.adapters.errors import (
     Held,
     Moved,
     NotSent,
+    Silent,
     Throttled,
     TokenRefused,
     Uncertain,
@@ -32,8 +35,11 @@ TRIES: Final = 3
 LONGEST_S: Final = 2.0
 MOMENT_S: Final = 0.25  # shorter than the way to the broker and back is worth
 _STEP_S: Final = 0.01  # at least, so that a gate of small steps comes to an end
-FIRST_WAIT_S: Final = 0.5  # twice that before the third try; both fit, with what chance adds
+FIRST_PAUSE_S: Final = 0.5  # twice that before the third try; both fit, with what chance adds
 SPREAD: Final = 0.3
+
+
+STOPS: Final = "the courier stops; the rest is sent when it runs again"
 
 
 class Stopped(NotSent):
@@ -70,7 +76,7 @@ class Patience:
             retry=retry_if_exception(again),
             stop=self._is_over,
             wait=lambda state: self._wait,
-            sleep=self._pause,
+            sleep=lambda _: self._pause(self._wait),
             reraise=True,
         )(step)
 
@@ -83,25 +89,25 @@ class Patience:
                 wait = exc.retry_after
                 if wait is None or not wait <= min(MOMENT_S, self._left):
                     raise
-            self._wait = max(wait, _STEP_S)
-            self._pause(self._wait)
+            self._pause(max(wait, _STEP_S))
 
-    # tenacity 8 asks for the wait after `stop`, 9 before it: so `stop` alone decides both.
+    # tenacity 8 asks for the wait after `stop`, 9 before it: so `stop` alone decides both, and
+    # what is handed to `sleep` may be the wait before this one.
     def _is_over(self, state: RetryCallState) -> bool:
         error = state.outcome.exception() if state.outcome else None
         self._wait = self._wait_after(error, state.attempt_number)
         return state.attempt_number >= TRIES or self._wait > self._left
 
     def _wait_after(self, error: BaseException | None, tries: int) -> float:
-        hint = error.retry_after if isinstance(error, Throttled) else None
-        if isinstance(hint, int | float) and hint >= 0:
-            return float(hint)
-        return FIRST_WAIT_S * 2.0 ** (tries - 1) * (1.0 + SPREAD * self._jitter())
+        hint = usable_wait(error.retry_after) if isinstance(error, Throttled) else None
+        if hint is not None:
+            return hint
+        return FIRST_PAUSE_S * 2.0 ** (tries - 1) * (1.0 + SPREAD * self._jitter())
 
     def _pause(self, seconds: float) -> None:
-        self._left -= self._wait
-        if self._sleep(self._wait):
-            raise Stopped("the courier stops; the rest is sent when it runs again")
+        self._left -= seconds
+        if self._sleep(seconds):
+            raise Stopped(STOPS)
 
 
-_NEVER: Final = (TokenRefused, WayClosed, Moved, Held, Stopped)
+_NEVER: Final = (TokenRefused, WayClosed, Moved, Held, Silent, Stopped)

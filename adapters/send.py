@@ -8,13 +8,12 @@ adapter is somebody else's code: whatever it raises, the courier lives. Rule 4: 
 error's text nor a token or webhook that was used is ever shown.
 """
 
-import math
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TextIO
+from typing import Any, Final, TextIO
 
 from wakebus.adapters import channel, registry
 from wakebus.adapters.base import (
@@ -25,8 +24,18 @@ from wakebus.adapters.base import (
     Progress,
     Target,
     Transport,
+    length,
 )
-from wakebus.adapters.calls import bug, guarded, measure_of, parsed, place, wait_of, word_of
+from wakebus.adapters.calls import (
+    bug,
+    guarded,
+    measure_of,
+    parsed,
+    place,
+    usable_wait,
+    wait_of,
+    word_of,
+)
 from wakebus.adapters.chatlog import ChatLogs
 from wakebus.adapters.errors import BrokenAdapter, DeliveryError, Rejected, Uncertain
 from wakebus.adapters.files import megabytes
@@ -38,7 +47,7 @@ from wakebus.adapters.tools import Memory, Tools
 
 __all__ = ["Tools", "address", "deliver", "outgoing_of", "result_of", "transports"]
 
-MAX_WAIT_S = 3600.0  # a platform's hint beyond this is a mistake or a ban; look again then
+LONGEST_ID: Final = 200  # of a message, at a platform
 
 Load = Callable[[str], type[Adapter]]
 
@@ -78,18 +87,20 @@ def deliver(
     progress: Progress | None = None,
     webhook: str | None = None,
     file: File | None = None,
+    reply_to: str | None = None,
 ) -> ChannelResult:
     """
     Send one text to one chat, in parts if it must be, and return what became of it; raises nothing.
 
     key: of the message; part K of several has `KEY.K`. progress: what earlier deliveries of this
     text left, and where this one writes. webhook: a session webhook that came with the message.
-    file: goes out as the last part; with one, there may be no text.
+    file: goes out as the last part; with one, there may be no text. reply_to: the platform's id of
+    the message that the first part answers; where it cannot show that, the result says so.
     """
     sending: Sending | None = None
     outgoing: list[Outgoing] = []
     try:
-        outgoing = outgoing_of(adapter, target, text, key, webhook, file, tools.splits)
+        outgoing = outgoing_of(adapter, target, text, key, webhook, file, tools.splits, reply_to)
         progress = Memory() if progress is None else progress
         sending = Sending(adapter, target, tools, progress, outgoing, key)
         id_ = sending.run()
@@ -110,6 +121,7 @@ def outgoing_of(
     webhook: str | None = None,
     file: File | None = None,
     splits: Splits | None = None,
+    reply_to: str | None = None,
 ) -> list[Outgoing]:
     """Return what goes out, part by part, each with its key. Raises Rejected."""
     clean = plain(text)
@@ -117,8 +129,8 @@ def outgoing_of(
         raise Rejected("the message has no text")
     if file is not None:
         check_size(adapter, target.platform, len(file.data))
-    limit = adapter.capabilities.max_text
-    cut = partial(split, clean, measure_of(adapter), limit)
+    card = adapter.capabilities
+    cut = partial(split, clean, measure_of(adapter), card.max_text, partial(length, unit=card.unit))
     find = partial((splits or Splits()).get, f"{target.platform} {key}", clean, cut)
     texts = guarded(target.platform, find)
     count = len(texts) + (file is not None)
@@ -126,7 +138,19 @@ def outgoing_of(
     one = Outgoing("", key, webhook=webhook, whole=clean)
     parts = [replace(one, text=part) for part in texts]
     parts += [replace(one, file=file)] if file is not None else []
+    parts[0] = replace(parts[0], reply_to=reply_to)
     return [replace(part, key=key) for part, key in zip(parts, keys, strict=True)]
+
+
+def replied(body: Mapping[str, Any]) -> str | None:
+    """Return `body.reply_to`, the platform's id of what is answered, or raise Rejected."""
+    held = body.get("reply_to")
+    if held is None:
+        return None
+    if not isinstance(held, str) or not held or line(held, LONGEST_ID) != held:
+        most = f"1 to {LONGEST_ID} characters on one line"
+        raise Rejected(f"body.reply_to is no message's id; write the platform's own, {most}")
+    return held
 
 
 def check_size(adapter: Adapter, platform: str, size: int) -> None:
@@ -158,7 +182,7 @@ def result_of(error: DeliveryError, target: Target | None = None) -> ChannelResu
         target.platform if target else "",
         str(target) if target else "",
         reason=line(str(error.text)),
-        retry_after=_wait(wait_of(error)),
+        retry_after=usable_wait(wait_of(error)),
         again=word == "not_sent" or error.data.get("again") is True,
     )
 
@@ -172,9 +196,3 @@ def _failed(
         reason = f"part {done + 1}: {reason}"
     result = replace(result_of(error, target), reason=line(reason))
     return replace(result, done=done, parts=max(parts, 1))
-
-
-def _wait(wait: object) -> float | None:
-    # An adapter may have passed on what the platform wrote: any type, NaN, a year.
-    usable = isinstance(wait, int | float) and 0 <= wait < math.inf
-    return min(float(wait), MAX_WAIT_S) if usable and isinstance(wait, int | float) else None

@@ -47,7 +47,7 @@ class Slack:
 
     def measure(self, text: str) -> int:
         """Return the UTF-16 units of the mrkdwn."""
-        return marks.size(text, marks.slack, 4000, bodies.utf16)
+        return marks.size(text, marks.slack, self.capabilities.max_text, bodies.utf16)
 
     def lookup(self, target: Target) -> Request | None:
         """Return the request that opens a person's direct chat."""
@@ -85,7 +85,7 @@ class Slack:
 
     def parse_response(self, response: Response) -> Sent:
         """Return the message's ts, a file's id, "" of a webhook; or raise what the error means."""
-        return Sent(facts.id_of(facts.read(response)))
+        return Sent(facts.sent(response, hook=bool(self._webhook)))
 
     def check_request(self, token: str) -> Request | None:
         """Return auth.test; None where there is a webhook only."""
@@ -93,7 +93,7 @@ class Slack:
 
     def parse_check(self, response: Response) -> str:
         """Return the bot's name and workspace."""
-        return facts.who(facts.read(response))
+        return facts.who(response)
 
     def _call(self, method: str, body: Mapping[str, Any]) -> Request:
         urls.needed(self._token, "SLACK_BOT_TOKEN")

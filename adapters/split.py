@@ -9,7 +9,7 @@ line, a sentence or a space, if there is one in the last half; else between two 
 reader sees: never inside an emoji of several code points. Rule 5: a bounded number of parts.
 Rule 6: a measure may render a whole text, 1 MB/s, and more text may measure less (a mark that is
 closed): it is asked few times, never about much more than a part, and believed only for the very
-part that goes out.
+part that goes out. A text that is too long as it stands is not measured at all.
 """
 
 import re
@@ -31,6 +31,7 @@ _LONGEST_CLUSTER: Final = 32  # code points; emoji have up to 10, beyond this it
 _ZWJ: Final = "\u200d"
 _FAR: Final = 4  # times the limit; so much longer a text is cut without being measured
 _NEAR: Final = 256  # a part's length is found to within this part of the limit
+_FULL: Final = 64  # a part that is full but for this part of the limit is not made longer
 
 Measure = Callable[[str], int]
 
@@ -55,12 +56,15 @@ class Fence(NamedTuple):
     opened: str
 
 
-def split(text: str, measure: Measure, limit: int) -> list[str]:
+def split(text: str, measure: Measure, limit: int, least: Measure | None = None) -> list[str]:
     """
     Return `text` in parts that each measure at most `limit`; blank ones are left out.
 
-    Raises Rejected when more than MAX_PARTS would be needed, or no character fits.
+    least: what costs little and is never more than `measure`. Raises Rejected when more than
+    MAX_PARTS would be needed, or no character fits.
     """
+    if least and least(text) > MAX_PARTS * limit:
+        raise _too_long(text)
     return [str(piece) for piece in pieces(text, measure, limit) if piece.body.strip()]
 
 
@@ -70,11 +74,15 @@ def pieces(text: str, measure: Measure, limit: int) -> list[Piece]:
     for piece in _cut(text, measure, limit, fenced=measure("x" * _ROOM) <= limit):
         found.append(piece)
         if len(found) > MAX_PARTS:
-            raise Rejected(
-                f"the text has {len(text)} characters and would take more than {MAX_PARTS}"
-                " messages; send less, or a link to it"
-            )
+            raise _too_long(text)
     return found
+
+
+def _too_long(text: str) -> Rejected:
+    return Rejected(
+        f"the text has {len(text)} characters and would take more than {MAX_PARTS}"
+        " messages; send less, or a link to it"
+    )
 
 
 def _cut(text: str, measure: Measure, limit: int, fenced: bool) -> Iterator[Piece]:
@@ -89,29 +97,48 @@ def _cut(text: str, measure: Measure, limit: int, fenced: bool) -> Iterator[Piec
 def _first(text: str, opened: str, measure: Measure, limit: int, fenced: bool) -> tuple[Piece, str]:
     """Return the first piece of a text that does not fit, and the fence that is open behind it."""
     head, less = _head(opened), 1
-    longest = _longest(text, lambda body: measure(head + body), limit)
+    # Most texts measure what they have characters, and no more than a limit of those fits.
+    longest = min(limit, len(text) - 1)
+    piece, behind = _piece(text, opened, longest, fenced)
+    size = measure(str(piece)) if longest > 0 else 0
+    if 0 < size <= limit and 2 * len(piece.body) > limit:
+        return piece, behind
+    longest = _longest(text, lambda body: measure(head + body), limit, size)
     while longest > 0:
-        fences = _fences(text, opened, longest) if fenced else []
-        at = _place(text, longest, fences)
-        behind = next((fence.opened for fence in reversed(fences) if fence.end <= at), opened)
-        piece = Piece(text[:at], head, _tail(text[:at], behind))
-        if measure(str(piece)) <= limit:
+        piece, behind = _piece(text, opened, longest, fenced)
+        at = len(piece.body)
+        if (size := measure(str(piece))) <= limit:
             return piece, behind
         # Room for the fence that closes; and a measure that goes up and down is met by giving way.
-        shorter = min(longest - less, at + len(piece.tail) - less + 1)
+        shorter = min(longest * limit // size, longest - less, at + len(piece.tail) - less + 1)
         longest, less = (max(shorter, 1) if longest > 1 else 0), less * 2
     raise Rejected("the limit of one message leaves no room for a single character")
 
 
-def _longest(text: str, measure: Measure, limit: int) -> int:
-    """Return how many characters of a text that does not fit do, or nearly; 0 for none."""
+def _piece(text: str, opened: str, longest: int, fenced: bool) -> tuple[Piece, str]:
+    """Return the best first piece of up to `longest` characters, and the fence open behind it."""
+    fences = _fences(text, opened, longest) if fenced else []
+    at = _place(text, longest, fences)
+    behind = next((fence.opened for fence in reversed(fences) if fence.end <= at), opened)
+    return Piece(text[:at], _head(opened), _tail(text[:at], behind)), behind
+
+
+def _longest(text: str, measure: Measure, limit: int, size: int) -> int:
+    """
+    Return how many characters of a text that does not fit do, or nearly; 0 for none.
+
+    size: that of the piece that `limit` characters make.
+    """
     low, low_size, most = 0, measure(""), min(len(text) - 1, _FAR * limit)
     high, halve = min(limit, most), False
-    while (high_size := measure(text[:high])) <= limit:
+    high_size = size if size > limit else measure(text[:high])
+    while high_size <= limit:
         if high == most:
             return most
         low, low_size, high = high, high_size, min(high * 2, most)
-    while low_size < limit and high - low > max(1, limit // _NEAR if low else 1):
+        high_size = measure(text[:high])
+    full = limit - limit // _FULL
+    while low_size < full and high - low > max(1, limit // _NEAR if low else 1):
         # In proportion, which meets a plain text at once; every other time the middle, which ends.
         share = 0.5 if halve else (limit - low_size) / max(high_size - low_size, 1)
         middle = min(max(low + int((high - low) * share), low + 1), high - 1)

@@ -1,14 +1,16 @@
 """
 How the courier is, for people who look: `bus/courier.json`.
 
-    {"pid", "started", "at", "platforms": {name: {"circuit": "closed|open|probing", "until", "why",
-     "held", "sent", "rejected", "not_sent", "uncertain", "last_error", "throttled_until"}}}
+    {"pid", "started", "at", "settings", "platforms": {name: {"circuit": "closed|open|probing",
+     "until", "why", "held", "sent", "rejected", "not_sent", "uncertain", "last_error",
+     "last_error_at", "chats_held", "throttled_until"}}}
 
-Times are Unix seconds; `until` and `why` stand there while a circuit is not closed, and
-`throttled_until` while the platform asks to wait. The counts are of this process. Rule 1: 0600,
-replaced whole, at most once a second, and nothing rests on it. Rule 2: no text of a message and no
-credential. Rule 3: what a dead courier left is told as such. Rule 4: a file that is no such file is
-no state: who reads it trusts nothing in it.
+Times are Unix seconds; `settings` is the path of the `.env` that it reads; `chats_held` counts the
+chats with a circuit that is not closed; `until` and `why` stand there while a circuit is not
+closed, and `throttled_until` while the platform asks to wait. The counts are of this process.
+Rule 1: 0600, replaced whole, at most once a second, and nothing rests on it. Rule 2: no text of a
+message and no credential. Rule 3: what a dead courier left is told as such. Rule 4: a file that is
+no such file is no state: who reads it trusts nothing in it.
 """
 
 import json
@@ -18,7 +20,7 @@ import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeGuard
 
 import psutil
 
@@ -27,6 +29,7 @@ log = logging.getLogger(__name__)
 FILE: Final = "courier.json"
 EACH_S: Final = 1.0
 MOST: Final = 1 << 20  # bytes that are read
+_LARGEST: Final = 1e15
 START_SLACK_S: Final = 1.0  # the kernel counts starts in hundredths, and from its own boot
 
 _FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -36,9 +39,14 @@ class Board:
     """The file of this process. `state` (of Unix seconds) returns the platforms."""
 
     def __init__(
-        self, folder: Path, state: Callable[[float], Mapping[str, Any]], started: float
+        self,
+        folder: Path,
+        state: Callable[[float], Mapping[str, Any]],
+        started: float,
+        settings: Path | str = "",
     ) -> None:
         self._path, self._state, self._started = folder / FILE, state, started
+        self._settings = str(settings)
         self._written, self._ours = -math.inf, False
         self._shown: str | None = None
         self._said = ""
@@ -52,15 +60,21 @@ class Board:
         self._ours = False
 
     def show(self, now: float, *, anew: bool = False) -> None:
-        """Write what has changed, if the file is ours; `anew`: also within the second."""
+        """
+        Write what has changed, if the file is ours.
+
+        `anew`: also within the second, and what has not changed: people are told when it was last.
+        """
         if not self._ours or (not anew and abs(now - self._written) < EACH_S):
             return
         platforms = self._state(now)
-        if (shown := json.dumps(platforms, sort_keys=True)) == self._shown:
+        shown = json.dumps(platforms, sort_keys=True)
+        if shown == self._shown and not anew:
             return
         head = {"pid": os.getpid(), "started": self._started, "at": now}
+        told = {**head, "settings": self._settings, "platforms": platforms}
         try:
-            _replace(self._path, json.dumps({**head, "platforms": platforms}).encode())
+            _replace(self._path, json.dumps(told).encode())
         except OSError as exc:
             if self._said != str(exc):
                 self._said = str(exc)
@@ -87,6 +101,7 @@ class Status(NamedTuple):
     at: float
     alive: bool
     platforms: Mapping[str, Mapping[str, Any]]
+    settings: str = ""
 
 
 def read(folder: Path) -> Status | None:
@@ -95,13 +110,37 @@ def read(folder: Path) -> Status | None:
         descriptor = os.open(folder / FILE, _FLAGS)
         with os.fdopen(descriptor, "rb") as file:
             found = json.loads(file.read(MOST))
-        platforms = found["platforms"]
-        if not all(isinstance(one, dict) for one in platforms.values()):
-            return None
-        pid, started, at = int(found["pid"]), float(found["started"]), float(found["at"])
+        platforms = {name: _sound(one) for name, one in found["platforms"].items()}
+        pid, started, at = (_number(found[name]) for name in ("pid", "started", "at"))
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
-    return Status(pid, started, at, _alive(pid, started), platforms)
+    settings = found.get("settings")
+    path = settings if isinstance(settings, str) else ""
+    return Status(int(pid), started, at, _alive(int(pid), started), platforms, path)
+
+
+def elsewhere(status: Status | None, own: Path) -> str:
+    """Return the `.env` that the running courier reads, if it is another one than `own`."""
+    if status is None or not status.alive or not status.settings:
+        return ""
+    same = os.path.realpath(status.settings) == os.path.realpath(own)
+    return "" if same else status.settings
+
+
+def _sound(one: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields that can be shown; raise AttributeError for what has no fields."""
+    return {name: value for name, value in one.items() if isinstance(value, str) or _fits(value)}
+
+
+def _number(value: object) -> float:
+    if not _fits(value):
+        raise ValueError
+    return value
+
+
+def _fits(value: object) -> TypeGuard[float]:
+    # JSON has 1e999, NaN and numbers of 400 digits: no time, no count, and each an error somewhere.
+    return isinstance(value, int | float) and abs(value) < _LARGEST
 
 
 def _alive(pid: int, started: float) -> bool:

@@ -1,8 +1,8 @@
 """
 What became of deliveries, counted by platform.
 
-Rule 1: pure. Rule 2: words and numbers only: no chat, no text but the last error's, which is
-masked where it was made. Rule 3: bounded: as many platforms as there are adapters.
+Rule 1: pure. Rule 2: words and numbers only: no text but the last error's, which is masked where it
+was made, and may name the chat. Rule 3: bounded: as many platforms as there are adapters.
 """
 
 from typing import Any
@@ -16,16 +16,16 @@ class Tally:
     def __init__(self) -> None:
         self._counts: dict[str, dict[str, Any]] = {}
 
-    def count(self, platform: str, result: ChannelResult, *, held: bool) -> None:
-        """Count a delivery that ended, or that was held back before it began."""
+    def count(self, platform: str, result: ChannelResult, at: float, *, held: bool) -> None:
+        """Count a delivery that ended at `at` (Unix seconds), or was held back and not tried."""
         found = self._counts.setdefault(
             platform,
             dict.fromkeys(("sent", "rejected", "not_sent", "uncertain", "held"), 0)
-            | {"last_error": ""},
+            | {"last_error": "", "last_error_at": 0},
         )
         found["held" if held else result.word] += 1
         if result.word != "sent" and not held:
-            found["last_error"] = result.reason[:200]
+            found |= {"last_error": result.reason[:200], "last_error_at": round(at)}
 
     def counts(self) -> dict[str, dict[str, Any]]:
         """Return a copy of the counts of each platform."""

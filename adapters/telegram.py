@@ -50,8 +50,9 @@ class Telegram:
         return ("html", "plain") if marks.has_marks(outgoing.whole or outgoing.text) else ("plain",)
 
     def measure(self, text: str) -> int:
-        """Return the UTF-16 units of the HTML; the plain text has the same words, and no tags."""
-        return marks.size(text, marks.telegram_html, 4096, bodies.utf16)
+        """Return the UTF-16 units of the HTML; the other way keeps to the limit by itself."""
+        limit = self.capabilities.max_text
+        return marks.size(text, marks.telegram_html, limit, bodies.utf16)
 
     def build_request(self, target: Target, outgoing: Outgoing) -> Request:
         """Return a sendMessage of this way, or a sendDocument without a caption."""
@@ -64,15 +65,14 @@ class Telegram:
         if (outgoing.way or self.ways(target, outgoing)[0]) == "html":
             body |= {"text": marks.telegram_html(outgoing.text), "parse_mode": "HTML"}
         else:
-            plain = marks.telegram_plain(outgoing.text)
-            body |= {"text": plain if plain.strip() else outgoing.text}
+            body |= {"text": facts.plain(outgoing.text, self.capabilities.max_text)}
         return bodies.post(f"{self._url}/sendMessage", body)
 
     def parse_response(self, response: Response) -> Sent:
         """Return the message's id, or raise what the error means."""
         found = facts.read(response).get("message_id")
         if type(found) is not int:
-            raise answers.stranger(response.status)
+            raise answers.stranger(response)
         return Sent(str(found))
 
     def check_request(self, token: str) -> Request | None:
@@ -81,4 +81,5 @@ class Telegram:
 
     def parse_check(self, response: Response) -> str:
         """Return the bot's name."""
-        return f"@{line(str(facts.read(response).get('username', '')), 64)}"
+        name = answers.text_of(facts.read(response), "username", response)
+        return f"@{line(name, 64)}"

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from wakebus.adapters.base import Part, Transport, Word
-from wakebus.adapters.gate import Gate, Open
 from wakebus.adapters.lookups import Lookups
+from wakebus.adapters.passing import Gate, Open
 from wakebus.adapters.splits import Splits
 from wakebus.adapters.tokens import Tokens
 
@@ -44,13 +44,19 @@ class Memory:
 
     def __init__(self) -> None:
         self._parts: dict[int, Part] = {}
+        self._found = ""
 
     def parts(self) -> Mapping[int, Part]:
         """Return a copy of what is known."""
         return dict(self._parts)
 
-    def begin(self, number: int, now: float) -> None:
-        """Remember the part, by its first try."""
+    def found(self) -> str:
+        """Return the chat of the last part that was begun."""
+        return self._found
+
+    def begin(self, number: int, now: float, found: str = "") -> None:
+        """Remember the part, by its first try, and its chat."""
+        self._found = found
         self._parts.setdefault(number, Part("begun", first=now))
 
     def end(self, number: int, word: Word, id: str = "") -> None:

@@ -1,5 +1,5 @@
 """
-URLs that come from settings and from messages, checked before anything is sent to them.
+URLs and credentials that come from settings and messages, checked before anything is sent.
 
 Rule 1: pure. Rule 2: a credential leaves this machine over TLS only; `http:` is for loopback,
 where tests and local proxies live. Rule 3: an error names the variable, never its value: a
@@ -8,7 +8,7 @@ the settings name: whoever writes a message must not choose where texts go.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
@@ -18,6 +18,7 @@ _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _NO_URL: Final = (
     "not a URL to send to; write https://HOST/PATH (http only for 127.0.0.1; no user:password@)"
 )
+_FRAGMENT: Final = "a URL to send to has no fragment; take the # and what is behind it away"
 # Also in a network of one's own: whoever listens there would have the token.
 _CLEAR: Final = (
     "http would carry the credential and all texts in the clear; write https://HOST/PATH (put TLS"
@@ -26,12 +27,24 @@ _CLEAR: Final = (
 # urlsplit drops tabs and newlines; a client that does not would ask another host.
 # No platform's webhook has 300 characters; httpx refuses a longer URL than 64 KiB, which would
 # condemn a text that another way can take.
+_HEADER: Final = re.compile(r"[!-~]+\Z")
 _VISIBLE: Final = re.compile(r"[!-~]{1,2048}\Z")
 
 
 def setting(env: Mapping[str, str], name: str) -> str:
-    """Return a setting without the spaces around it, "" where it is not set."""
-    return env.get(name, "").strip()
+    """Return a setting without the spaces around it, "" where it is not set; or BadSetting."""
+    value = env.get(name, "").strip()
+    if not value.isascii() and any("\ud800" <= char <= "\udfff" for char in value):
+        raise BadSetting(f"{name}: is not UTF-8")  # bytes of the environment; no body can hold them
+    return value
+
+
+def credential(env: Mapping[str, str], name: str) -> str:
+    """Return a token, "" where it is not set; raise BadSetting for one that no header can hold."""
+    token = setting(env, name)
+    if token and not _HEADER.match(token):
+        raise BadSetting(f"{name}: has characters that no token has; copy it again")
+    return token
 
 
 def pair(env: Mapping[str, str], one: str, other: str) -> tuple[str, str] | None:
@@ -48,8 +61,8 @@ def pair(env: Mapping[str, str], one: str, other: str) -> tuple[str, str] | None
 def base(env: Mapping[str, str], name: str, default: str) -> str:
     """Return a base URL without its last slash: the setting, else `default`."""
     url = webhook(env, name) or default
-    if "?" in url or "#" in url:
-        raise BadSetting(f"{name}: a base URL has no query and no fragment, as {default}")
+    if "?" in url:
+        raise BadSetting(f"{name}: a base URL has no query, as {default}")
     return url.rstrip("/")
 
 
@@ -59,6 +72,8 @@ def webhook(env: Mapping[str, str], name: str) -> str:
     parts = _split(url)
     if url and (parts is None or not _safe(parts)):
         raise BadSetting(f"{name}: {_CLEAR if url.lower().startswith('http:') else _NO_URL}")
+    if "#" in url:  # it would swallow the query that is put behind it
+        raise BadSetting(f"{name}: {_FRAGMENT}")
     return url
 
 
@@ -68,7 +83,7 @@ def on_base(url: str, base_url: str, path: str) -> bool:
     if found is None or wanted is None:
         return False
     same = found.scheme == wanted.scheme and found.netloc.lower() == wanted.netloc.lower()
-    return same and found.path == wanted.path.rstrip("/") + path
+    return same and found.path == wanted.path.rstrip("/") + path and "#" not in url
 
 
 def safe(url: str) -> bool:
@@ -77,10 +92,11 @@ def safe(url: str) -> bool:
     return parts is not None and _safe(parts)
 
 
-def needed(there: object, names: str) -> None:
-    """Raise BadSetting that names the variables, unless what they give is there."""
+def needed(there: object, names: str, others: Sequence[str] = ()) -> None:
+    """Raise BadSetting that names the variables, and those that are set, unless it is there."""
     if not there:
-        raise BadSetting(f"{names}: not set in $HERMES_HOME/.env, and this chat needs it")
+        known = f"; set are {', '.join(others[:10])}" if others else ""
+        raise BadSetting(f"{names}: not set in $HERMES_HOME/.env, and this chat needs it{known}")
 
 
 def _split(url: str) -> SplitResult | None:

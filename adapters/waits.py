@@ -1,13 +1,14 @@
 """
 The lanes whose first message went back to the broker: how long it waits, and what to say of it.
 
-Rule 1: pure. Rule 2: a platform's own wait counts, else 1, 2, 4 … 60 s. Rule 3: what is only held
-back (gate.py) is no try, and its reason keeps the platform's last words. Rule 4: bounded; a lane
-that is forgotten only waits 1 s again.
+Rule 1: pure. Rule 2: a platform's own wait counts, else 1, 2, 4 … 60 s. One that asks for the same
+short wait again and again gets these as well; a part that gets through begins anew. Rule 3: what is
+only held back (gate.py) is no try, and its reason keeps the platform's last words. Rule 4: bounded;
+a lane that is forgotten only waits 1 s again.
 """
 
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from wakebus.adapters.base import ChannelResult
 from wakebus.broker import Later
@@ -17,12 +18,17 @@ LONGEST_WAIT_S: Final = 60.0
 MAX_LANES: Final = 10_000
 
 
+Work = Literal["none", "maybe", ""]  # of `Later.work`
+
+
 class Waiting(NamedTuple):
-    """A lane's message that went back, how often it was tried, and what the platform said last."""
+    """A lane's message that went back: how often it was tried, and what was said of it last."""
 
     id: str
     tries: int
     words: str = ""
+    done: int = 0
+    work: Work = ""
 
 
 class Waits:
@@ -35,19 +41,32 @@ class Waits:
     def __len__(self) -> int:
         return len(self._lanes)
 
-    def later(self, lane: str, id: str, result: ChannelResult, *, held: bool) -> Later:
-        """Return what the broker is told of a message that is to come again."""
+    def later(
+        self, lane: str, id: str, result: ChannelResult, *, held: bool, work: Work = ""
+    ) -> Later:
+        """Return what the broker is told of a message that is to come again, and of its work."""
         before = self._lanes.pop(lane, None)
         if before is None or before.id != id:
-            before = Waiting(id, -1)
-        words = before.words if held else result.reason
-        self._remember(lane, Waiting(id, before.tries + (not held), words))
+            before = Waiting(id, 0)
+        elif result.done > before.done:
+            before = before._replace(tries=0)
+        if work == "none" and before.work == "maybe":
+            work = "maybe"  # of a platform whose key always helps no notes are kept
         reason = result.reason
+        if work == "maybe" and not (held and before.words):
+            reason = doubtful(reason)
+        words = before.words if held else reason
+        tries, done = before.tries + (not held), max(before.done, result.done)
+        self._remember(lane, Waiting(id, tries, words, done, work or before.work))
         if held and words and words not in reason:
             reason = f"{words} (now: {reason})"
-        wait = result.retry_after
-        tries = max(before.tries + 1, 0)
-        return Later(backoff(tries, self._jitter()) if wait is None else wait, reason)
+        return Later(self._wait(result.retry_after, before.tries, held=held), reason, work)
+
+    def _wait(self, asked: float | None, tries: int, *, held: bool) -> float:
+        """Return the seconds after which it comes again; `asked`: by the gate, or the platform."""
+        if asked is None:
+            return backoff(tries, self._jitter())
+        return asked if held or not tries else max(asked, backoff(tries - 1, self._jitter()))
 
     def over(self, lane: str) -> None:
         """The lane's message has ended."""
@@ -58,6 +77,13 @@ class Waits:
             # Another thread may do the same at this moment.
             self._lanes.pop(next(iter(self._lanes), ""), None)
         self._lanes[lane] = waiting
+
+
+def doubtful(reason: str) -> str:
+    """Return why it comes again; that it may have been accepted is said from the first time on."""
+    said = "may have been accepted" in reason
+    first = reason if said else f"it may have been accepted: {reason}"
+    return f"{first}; it is sent again under its key"
 
 
 def backoff(tries: int, jitter: float) -> float:

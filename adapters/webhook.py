@@ -25,7 +25,7 @@ class Webhook:
 
     def parse_target(self, chat_id: str, thread: str | None) -> Target:
         """Return the receiver; a thread is a field for it to read."""
-        kind = ids.kind_of("webhook", chat_id, facts.IDS, facts.RIGHT)
+        kind = ids.kind_of("webhook", chat_id, ids.NAMES, facts.RIGHT)
         if thread is not None and not facts.THREAD.fullmatch(thread):
             raise BadTarget(
                 f"webhook chat {chat_id!r}: thread {thread[:80]!r} has other than words"
@@ -34,9 +34,10 @@ class Webhook:
 
     def build_request(self, target: Target, outgoing: Outgoing) -> Request:
         """Return the request, signed where the receiver has a secret."""
-        name, secret = target.chat_id, facts.variable(target.chat_id, "SECRET")
-        url = urls.webhook(self._env, facts.variable(name, "URL"))
-        urls.needed(url, facts.variable(name, "URL"))
+        name = target.chat_id
+        place, secret = (ids.variable(_PREFIX, name, what) for what in ("_URL", "_SECRET"))
+        url = urls.webhook(self._env, place)
+        urls.needed(url, place, ids.variables(self._env, _PREFIX, "_URL"))
         value = urls.setting(self._env, secret)
         key = facts.secret(value, secret) if value else b""
         body = {"id": outgoing.key, "platform": "webhook", "chat_id": name, "text": outgoing.text}

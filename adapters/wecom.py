@@ -39,9 +39,10 @@ class WeCom:
         if target.kind == "webhook":
             urls.needed(self._webhook, facts.WEBHOOK)
             return ("webhook",)
-        urls.needed(self._app, " and ".join(facts.CORP))
-        if target.kind != "chat":
-            urls.needed(self._agent, facts.AGENT)
+        missing = () if self._app else facts.CORP
+        if target.kind != "chat" and not self._agent:
+            missing = (*missing, facts.AGENT)
+        urls.needed(not missing, ", ".join(missing))
         return ("app",)
 
     def measure(self, text: str) -> int:

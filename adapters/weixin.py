@@ -24,11 +24,9 @@ class Weixin:
     capabilities: ClassVar = facts.CARD
 
     def __init__(self, env: Mapping[str, str]) -> None:
-        self._token = urls.setting(env, facts.TOKEN)
+        self._token = urls.credential(env, facts.TOKEN)
         if not self._token:
             raise BadSetting(f"{facts.TOKEN}: not set in $HERMES_HOME/.env; log in to Weixin first")
-        if not (self._token.isascii() and self._token.isprintable()):
-            raise BadSetting(f"{facts.TOKEN}: has characters that no token has")
         base = urls.base(env, "WEIXIN_BASE_URL", "https://ilinkai.weixin.qq.com")
         self._url = f"{base}/ilink/bot/sendmessage"
         self._contexts = facts.contexts(urls.setting(env, facts.CONTEXTS))
@@ -45,15 +43,14 @@ class Weixin:
 
     def measure(self, text: str) -> int:
         """Return the bytes of the text as it is shown, or as it came if that is longer."""
-        limit = self.capabilities.max_text
-        return marks.size(text, marks.plain, limit, lambda shown: len(shown.encode()))
+        return marks.size(text, marks.plain, self.capabilities.max_text, bodies.utf8)
 
     def build_request(self, target: Target, outgoing: Outgoing) -> Request:
         """Return the request of this way; Weixin shows Markdown as it stands, so none goes out."""
         way = outgoing.way or self.ways(target, outgoing)[0]
         context = self._contexts.get(target.chat_id, "") if way == "context" else ""
         key, text = bodies.uuid_of(outgoing.key, 64), outgoing.text
-        if bodies.is_markdown(outgoing.whole or text):  # else a `\` at a line's end is just that
+        if marks.has_marks(outgoing.whole or text):  # else a `\` at a line's end is just that
             text = marks.plain(text)
         body = facts.body(target.chat_id, text, key, context)
         return bodies.post(self._url, body, **facts.headers(self._token, key))

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from wakebus.adapters.facts.weixin import CONTEXTS, TOKEN
-from wakebus.adapters.hermes_config import state_of
+from wakebus.adapters.hermes_config import state_of, text_of
 
 log = logging.getLogger(__name__)
 
@@ -59,13 +59,7 @@ class WeixinTokens:
 def _values(file: Path, said: Callable[[Any], dict[str, str]]) -> dict[str, str] | None:
     """Return what a file says, {} for no file, None for what is no such file."""
     try:
-        if file.exists() and not file.is_file():
-            raise OSError(0, "it is no regular file")
-        with file.open(encoding="utf-8") as opened:
-            text = opened.read(MAX_FILE + 1)
-        if len(text) > MAX_FILE:
-            raise OSError(0, f"it is over {MAX_FILE >> 20} MiB")
-        return said(json.loads(text))
+        return said(json.loads(text_of(file, MAX_FILE)))
     except FileNotFoundError:
         return {}
     except OSError as exc:

@@ -36,6 +36,7 @@ Names, bytes, disk: the broker and its client. Knows no platform and no agent.
     store       the tables, as methods              schema       the tables
     storing     the store thread                    opening      a store, damaged or not
     story       what belongs together               private     a folder and files of one user
+    lives       what an end tells of a life
 
 The names below are imported on first use (PEP 562): a sender pays only for what it uses.
 """

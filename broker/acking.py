@@ -17,6 +17,7 @@ from wakebus.broker.errors import BadFrame, BadMessage, BadToken, Fenced, NotReg
 from wakebus.broker.hub import Endpoint, Hub, Request, Turn, digest
 from wakebus.broker.mailbox import Entry
 from wakebus.broker.message import MAX_HOPS, MAX_PATH, check_name
+from wakebus.broker.outcome import WORK
 from wakebus.broker.state import ENDS, NEXT, Event, State, receipt_word
 from wakebus.broker.store import Store
 from wakebus.broker.waiting import tell_waiters
@@ -78,6 +79,7 @@ def started(hub: Hub, request: Request) -> None:
     if turn is not None:
         _open_turn(hub, entry, turn, digest(request.payload["token"]))
     endpoint.mailbox.adopt(id)
+    entry.work = ""
     entry.state = NEXT.get((entry.state, Event.STARTED), entry.state)
     line = hub.line("started", by=endpoint.name, pid=_pid(endpoint))
     answer = partial(hub.reply, request, {"id": id})
@@ -201,15 +203,19 @@ def later(hub: Hub, request: Request) -> None:
         or not 0 <= after <= MAX_LATER_S
     ):
         raise BadMessage(f"later: `after_s` is a number of seconds from 0 to {MAX_LATER_S:g}")
+    work = request.payload.get("work", "")
+    if work != "" and not (isinstance(work, str) and work in WORK):
+        raise BadMessage("later: `work` is `none` (nothing was done) or `maybe`")
     if entry is None or not entry.out or entry.state in ENDS:
         hub.reply(request, {"id": id})
         return
     hub.end_turn(entry)
     entry.state = NEXT[entry.state, Event.LATER]
-    endpoint.mailbox.give_back(id, hub.clock.mono() + max(after, 0.001))
     why = str(request.payload.get("reason") or "")[:200]
-    entry.put_off = why
-    facts = {"after_s": after, **({"reason": why} if why else {})}
+    endpoint.mailbox.put_off(id, why, hub.clock.mono() + max(after, 0.001))
+    entry.work = work or entry.work
+    said = {"reason": why, "work": work}
+    facts = {"after_s": after, **{name: value for name, value in said.items() if value}}
     line = hub.line("later", by=endpoint.name, pid=_pid(endpoint), **facts)
     _record(hub, endpoint, entry, line, partial(hub.reply, request, {"id": id}), token=None)
     hub.later(max(after, 0.001), lambda: pump(hub, endpoint))

@@ -127,7 +127,8 @@ def _traced(hub: Hub, row: Row) -> dict[str, Any]:
     endpoint = hub.endpoints.get(row["endpoint"])
     entry = endpoint.mailbox.entries.get(row["id"]) if endpoint else None
     # Its steps may have become too long for the newest ones.
-    return told | ({"put_off": entry.put_off} if entry and entry.put_off else {})
+    last = {"put_off": entry.put_off, "work": entry.work} if entry else {}
+    return told | {name: word for name, word in last.items() if word}
 
 
 def _within_limits(messages: list[dict[str, Any]]) -> dict[str, Any]:

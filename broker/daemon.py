@@ -37,7 +37,7 @@ from wakebus.broker.private import CannotStart as CannotStart
 from wakebus.broker.private import make_folder
 from wakebus.broker.proxy import Proxy
 from wakebus.broker.router import Router
-from wakebus.broker.services import Services
+from wakebus.broker.services import Services, names
 from wakebus.broker.store import Store, is_damage
 from wakebus.broker.watch import Watch
 
@@ -139,6 +139,7 @@ def _make(
     for again in (True, False):
         store = open_store(folder / STORE, machine_boot())
         hub = Hub(chosen, Clock(), f"{machine_boot()}/{secrets.token_hex(4)}")
+        hub.services = names() if chosen.services else frozenset()
         try:
             return Router(hub, socket, store, door), store
         except sqlite3.Error as exc:

@@ -21,6 +21,7 @@ log = logging.getLogger("wakebus.delivering")
 
 EXPIRED: Final = "it expired before anybody took it"
 EXPIRED_LATE: Final = "it expired; its receiver put it off until then: {}"
+EXPIRED_BEHIND: Final = "it expired; it waited behind {}: {}"
 
 
 def pump(hub: Hub, endpoint: Endpoint, fresh: Mapping[str, bytes] | None = None) -> None:
@@ -158,7 +159,8 @@ def give_up(
     """Make a waiting message a dead letter. `by`: who did it, for its steps."""
     entry.state = NEXT[entry.state, event]
     endpoint.mailbox.end(entry.id)  # at once: nobody may take it while the store writes
-    line = hub.line("dead", reason=reason, **by)
+    said = {"work": entry.work} if entry.work else {}  # it counts for this life: see lives.py
+    line = hub.line("dead", reason=reason, **said, **by)
     columns = {"state": entry.state, "reason": reason, "deaths": entry.deaths}
     end(hub, endpoint, entry, line, done, quiet=quiet, **columns)
 
@@ -173,5 +175,12 @@ def expire(hub: Hub) -> None:
     """Give up what waited past its deadline."""
     for endpoint in hub.endpoints.values():
         for entry in endpoint.mailbox.expired(hub.clock.mono()):
-            reason = EXPIRED_LATE.format(entry.put_off) if entry.put_off else EXPIRED
-            give_up(hub, endpoint, entry, Event.EXPIRED, reason)
+            give_up(hub, endpoint, entry, Event.EXPIRED, _expired(endpoint, entry))
+
+
+def _expired(endpoint: Endpoint, entry: Entry) -> str:
+    """Return why it expired, in the words of the receiver that put it or its lane's head off."""
+    if entry.put_off:
+        return EXPIRED_LATE.format(entry.put_off)
+    head, why = endpoint.mailbox.held_up(entry)
+    return EXPIRED_BEHIND.format(head, why) if why and head != entry.id else EXPIRED

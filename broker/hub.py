@@ -129,6 +129,7 @@ class Hub:
         self.turns: dict[str, Turn] = {}  # by digest of the token
         self.waiters: dict[str, dict[Waiter, None]] = {}  # in the order they came
         self.waits: Counter[bytes] = Counter()  # open ones of each connection
+        self.services: frozenset[str] = frozenset()  # that run here; each holds its own name
         self.accepted = self.notices_lost = 0
         self.announcer, self.missed = Announcer(clock.wall), Missed()
         self.figures: Callable[[Callable[[dict[str, int]], None]], None] = lambda done: done({})
@@ -154,10 +155,14 @@ class Hub:
         self.announcer.message("queued", endpoint.name, entry)
 
     def known(self, name: str) -> bool:
-        """Whether the endpoint is declared, held, or was seen in the last `known_days`."""
+        """Whether it is declared, held, a service's, or was seen in the last `known_days`."""
         endpoint = self.endpoints.get(name)
-        if endpoint is None or endpoint.ended:
+        if endpoint is None:
+            return name in self.services  # before it has come for the first time
+        if endpoint.ended:
             return False
+        if name in self.services:
+            return True
         recent = self.steady_wall() - endpoint.seen < self.settings.known_days * 86400
         return bool(endpoint.declared or endpoint.holder or len(endpoint.mailbox) or recent)
 

@@ -11,6 +11,7 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
+from wakebus.broker.lives import channel_result, in_doubt, kept
 from wakebus.broker.message import DEFAULT_TTL_S
 from wakebus.broker.state import DEATHS, ENDS, NEXT, Event, State
 
@@ -101,7 +102,9 @@ class _Pager:
 def _letter(db: sqlite3.Connection, row: Row) -> Row:
     """Return what is told of a dead letter; no body."""
     rest = _rest(db, row["seq"])
+    whose = {"channel": rest["channel"]} if rest["channel"] else {}
     return {
+        **whose,
         "id": row["id"],
         "from": row["sender"],
         "to": row["endpoint"],
@@ -119,23 +122,11 @@ def _letter(db: sqlite3.Connection, row: Row) -> Row:
 def _rest(db: sqlite3.Connection, seq: int) -> Row:
     return dict(
         db.execute(
-            "SELECT reason, outcome, retried, log FROM message WHERE seq=?", (seq,)
+            "SELECT json_extract(CAST(message AS TEXT), '$.body.channel') AS channel,"
+            " reason, outcome, retried, log FROM message WHERE seq=?",
+            (seq,),
         ).fetchone()
     )
-
-
-def in_doubt(row: Row) -> bool:
-    """
-    Whether work on a dead letter may have been done although it was given up.
-
-    What a channel said is certain but for `uncertain`; without a channel's word, work had begun.
-    """
-    outcome = json.loads(row["outcome"]) if row["outcome"] else {}
-    channel = outcome.get("channel")
-    if isinstance(channel, dict) and "result" in channel:
-        return bool(channel["result"] == "uncertain")
-    steps = (json.loads(line) for line in row["log"].splitlines())
-    return bool(row["started_before"]) or any(step.get("what") == "started" for step in steps)
 
 
 # --- retry and purge ------------------------------------------------------------------------
@@ -206,8 +197,8 @@ def _revive(db: sqlite3.Connection, id: str, now: float, line: str) -> Row | Non
         "retried": row["retried"] + 1,
         **dict.fromkeys(("done", "reason", "outcome", "token")),
     }
-    names = "".join(f"{name}=?, " for name in changes)
-    db.execute(f"UPDATE message SET {names}log=log||? WHERE id=?", (*changes.values(), line, id))
+    names, told = "".join(f"{name}=?, " for name in changes), kept(row) + line
+    db.execute(f"UPDATE message SET {names}log=log||? WHERE id=?", (*changes.values(), told, id))
     return {**row, **changes, "ttl": ttl, "session": "session" in message}
 
 
@@ -263,8 +254,8 @@ def _page(
 
 def _boxed(db: sqlite3.Connection, row: Row) -> Row:
     """Return what is told of a message in a box."""
-    blob, silent = db.execute(
-        "SELECT message, silent FROM message WHERE seq=?", (row["seq"],)
+    blob, silent, outcome = db.execute(
+        "SELECT message, silent, outcome FROM message WHERE seq=?", (row["seq"],)
     ).fetchone()
     told = {"id": row["id"], "from": row["sender"], "type": row["type"], "state": row["state"]}
     told |= {"accepted": row["accepted"], "size": row["size"], "claimed": bool(row["claimed"])}
@@ -272,6 +263,7 @@ def _boxed(db: sqlite3.Connection, row: Row) -> Row:
         told |= {"ended": row["done"], "silent": bool(silent)}
     message = json.loads(blob)
     whose = {"channel": message["body"].get("channel"), "session": message.get("session")}
+    whose["result"] = str(channel_result(outcome).get("result", ""))[:LINE]
     told |= {name: value for name, value in whose.items() if value}
     return {**told, "text": _first_line(message["body"].get("text", ""))}
 

@@ -42,6 +42,7 @@ class Entry:
         "told",
         "trip",
         "type",
+        "work",
     )
 
     def __init__(self, seq: int, id: str, lane: str, size: int, deadline: float) -> None:
@@ -56,16 +57,18 @@ class Entry:
         self.token: str | None = None
         self.type = self.told = ""  # for the events that tell of it; the last one's word
         self.put_off = ""  # why its receiver said `later` last
+        self.work = ""  # what it said then of work on it: `none`, `maybe`; "": nothing since
 
 
 class _Lane:
-    __slots__ = ("held_until", "listed", "out", "waiting")
+    __slots__ = ("held_until", "listed", "out", "put_off", "waiting")
 
     def __init__(self) -> None:
         self.waiting: deque[Entry] = deque()
         self.out: dict[str, Entry] = {}
         self.held_until = 0.0
         self.listed = False  # stands in `_ready`
+        self.put_off = ("", "")  # the message that held the lane up last, and why
 
     def open(self) -> bool:
         room = len(self.out) < LANE_MORE and all(entry.more for entry in self.out.values())
@@ -194,6 +197,8 @@ class Mailbox:
         entry = self.entries.pop(id)
         self.bytes -= entry.size
         lane = self._take_in(entry)
+        if entry.state is not State.DEAD:
+            lane.put_off = ("", "")  # it got through: what waits now waits for another reason
         if entry in lane.waiting:
             lane.waiting.remove(entry)
         self._list(entry.lane, lane)
@@ -213,6 +218,17 @@ class Mailbox:
             heappush(self._held, (held_until, entry.lane))
         else:
             self._list(entry.lane, lane)
+
+    def put_off(self, id: str, why: str, held_until: float) -> None:
+        """Its receiver wants it later, for this reason; so does all of its lane wait."""
+        entry = self.entries[id]
+        entry.put_off = why
+        self._lanes[entry.lane].put_off = (id, why)
+        self.give_back(id, held_until)
+
+    def held_up(self, entry: Entry) -> tuple[str, str]:
+        """Return the message that its lane waited for last, and why; "" each for none."""
+        return self._lanes[entry.lane].put_off
 
     def holder_gone(self, *, died: bool) -> Iterator[Entry]:
         """

@@ -6,7 +6,7 @@ for a message without an ack would block its lane.
 """
 
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from wakebus.broker import wire
 from wakebus.broker.errors import BadFrame
@@ -15,12 +15,21 @@ MAX_OUTCOME: Final = 16 << 10
 MAX_LATER_S: Final = 86400.0
 MAX_REASON: Final = 1000
 
+Work = Literal["none", "maybe", ""]
+WORK: Final = frozenset({"none", "maybe"})
+
 
 class Later(NamedTuple):
-    """A handler's word: not now. It comes again after `after_s` seconds; only its lane waits."""
+    """
+    A handler's word: not now. It comes again after `after_s` seconds; only its lane waits.
+
+    work: `none`, where for certain nothing of it has been done, `maybe`, where it may have been;
+    "": nothing is said of that, and a start that was told counts as work.
+    """
 
     after_s: float
     reason: str = ""
+    work: Work = ""
 
 
 class Refusal(NamedTuple):
@@ -36,8 +45,10 @@ Outcome = Mapping[str, Any] | None | Later | Refusal
 def ack(outcome: object) -> tuple[str, dict[str, Any]]:
     """Return verb and fields for what a handler returned; an impossible outcome is said so."""
     if isinstance(outcome, Later):
-        why = {"reason": plain(outcome.reason)[:200]} if outcome.reason else {}
-        return "later", {"after_s": _seconds(outcome.after_s), **why}
+        said = {"reason": plain(outcome.reason)[:200]} if outcome.reason else {}
+        if isinstance(outcome.work, str) and outcome.work in WORK:
+            said["work"] = outcome.work
+        return "later", {"after_s": _seconds(outcome.after_s), **said}
     if isinstance(outcome, Refusal):
         return "refused", {"reason": plain(outcome.reason), "outcome": bounded(outcome.outcome)}
     return "handled", {"outcome": bounded(outcome)}

@@ -87,7 +87,7 @@ def read_address(folder: "Path | str") -> dict[str, Any]:
                 raise NotRunning(f"{folder} is not a folder of this user; it is not trusted")
             data = json.load(file)
     except FileNotFoundError:
-        raise NotRunning(f"no broker has started here ({path} does not exist)") from None
+        raise NotRunning(f"no broker runs here ({path} does not exist)") from None
     except (OSError, ValueError) as exc:
         raise NotRunning(f"{path} cannot be read: {exc}") from exc
     if not isinstance(data, dict) or not isinstance(data.get("router"), str):

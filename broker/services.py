@@ -31,16 +31,20 @@ LOOK_S: Final = 0.5  # between looks at the size of a log
 STEADY_S: Final = 60.0  # a child that ran this long starts over at the shortest pause
 
 
+def names() -> frozenset[str]:
+    """Return the services that are installed; the endpoint that one holds has its name."""
+    return frozenset(entry.name for entry in entry_points(group=GROUP))
+
+
 class Services:
     """Runs every service in a child and keeps it running until `stop`."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._stop = threading.Event()
-        names = sorted({entry.name for entry in entry_points(group=GROUP)})
         self._threads = [
             threading.Thread(target=self._keep, args=(name,), name=f"service {name}", daemon=True)
-            for name in names
+            for name in sorted(names())
         ]
         for thread in self._threads:
             thread.start()

@@ -22,7 +22,7 @@ PURE = [
     *("broker.wire", "broker.message", "broker.state", "broker.mailbox", "broker.errors"),
     *("broker.topics", "broker.event"),
     *("adapters.base", "adapters.abilities", "adapters.channel", "adapters.errors"),
-    *("adapters.home", "adapters.aside"),
+    *("adapters.home", "adapters.aside", "adapters.dotenv"),
     *(
         "adapters.pace",
         "adapters.buckets",
@@ -30,6 +30,9 @@ PURE = [
         "adapters.crowd",
         "adapters.tally",
         "adapters.waits",
+        "adapters.turns",
+        "adapters.shuts",
+        "adapters.passing",
     ),
     *("adapters.markup", "adapters.answers", "adapters.bodies", "adapters.codes", "adapters.ids"),
     *("adapters.urls", "adapters.split", "adapters.calls", "adapters.mask", "adapters.facts"),

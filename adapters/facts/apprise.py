@@ -7,17 +7,16 @@ takes the errors of WeCom, Feishu and DingTalk, which stand in a 200, for succes
 Source: github.com/caronc/apprise.
 """
 
-import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from wakebus.adapters import ids
 from wakebus.adapters.base import Capabilities, Response, json_object
 from wakebus.adapters.errors import Rejected, Uncertain
-from wakebus.adapters.ids import Shapes
 from wakebus.adapters.markup import line
 
-IDS: Final[Shapes] = {"name": re.compile(r"([A-Za-z0-9][A-Za-z0-9_-]{0,63})")}
-RIGHT: Final = "a name of 1 to 64 of A-Z a-z 0-9 _ -, whose URL is in APPRISE_URL_<NAME>"
+RIGHT: Final = f"{ids.NAMED} APPRISE_URL_<NAME>"
+PREFIX: Final = "APPRISE_URL_"
 URL_HEADER: Final = "Secret-URL"
 
 # Apprise's own default limit (plugins/base.py, body_maxlen); a service's smaller one is kept by
@@ -42,7 +41,7 @@ _OURS: Final[Mapping[str, str]] = {
 
 def variable(name: str) -> str:
     """Return the setting of a name: ops-mail → APPRISE_URL_OPS_MAIL."""
-    return f"APPRISE_URL_{name.upper().replace('-', '_')}"
+    return ids.variable(PREFIX, name)
 
 
 def ours(schemes: Iterable[str]) -> str:

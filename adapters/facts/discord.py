@@ -77,7 +77,7 @@ CODES: Final[Mapping[int, Meaning]] = {
     # 40333, "internal network error": Cloudflare stands before Discord and took nothing.
     **dict.fromkeys((130000, 40333), Meaning("unavailable")),
 }
-# Code 0 says what the status says.
+# Code 0 says what the status says; no code of Discord's own is a status.
 _ZERO: Final[Mapping[int, Meaning]] = {
     401: Meaning(advice="check DISCORD_BOT_TOKEN"),
     404: Meaning(advice="check DISCORD_API_BASE"),
@@ -97,31 +97,32 @@ def read(response: Response) -> dict[str, Any]:
     try:
         found = answers.answer(response)
     except Throttled as exc:
-        wait = answers.seconds(response, "retry-after")
-        raise Throttled(exc.text, retry_after=wait or _BANNED_S, scope="app") from exc
+        wait = exc.retry_after or _BANNED_S
+        raise Throttled(exc.text, retry_after=wait, scope="app") from exc
     code = found.get("code")
     if response.status == 429:
         raise _throttled(found, response)
     if answers.fine(response) and code is None:
         return found
     if type(code) is not int:
-        raise answers.stranger(response.status)
-    zero = {0: _ZERO[response.status]} if response.status in _ZERO else {}
-    raise answers.refusal({**CODES, **zero}, code, _words(found), response)
+        raise answers.stranger(response)
+    words = _words(found).removeprefix(f"{response.status}: ")
+    raise answers.refusal({**CODES, **_ZERO}, code or response.status, words, response)
 
 
 def id_of(response: Response) -> str:
     """Return the id of the message or chat in an answer, or raise what it says instead."""
     found = read(response).get("id")
     if not isinstance(found, str) or not THREAD.fullmatch(found):
-        raise answers.stranger(response.status)
+        raise answers.stranger(response)
     return found
 
 
 def who(response: Response) -> str:
     """Return the bot's name and id."""
     found = read(response)
-    return line(f"{found.get('username', '')} (id {found.get('id', '')})", 100)
+    name, id = (answers.text_of(found, name, response) for name in ("username", "id"))
+    return line(f"{name} (id {id})", 100)
 
 
 def keyed(outgoing: Outgoing) -> dict[str, Any]:
@@ -157,9 +158,9 @@ def _words(found: Mapping[str, Any]) -> str:
 
 
 def _throttled(found: Mapping[str, Any], response: Response) -> Throttled:
-    wait, names = found.get("retry_after"), {n.lower(): v for n, v in response.headers.items()}
-    if isinstance(wait, bool) or not isinstance(wait, int | float) or not 0 <= wait < 1e9:
+    scope = answers.header(response, "x-ratelimit-scope")
+    if (wait := answers.wait_of(found.get("retry_after"))) is None:
         wait = answers.seconds(response, "retry-after")
-    everywhere = found.get("global") is True or names.get("x-ratelimit-scope") == "global"
+    everywhere = found.get("global") is True or scope == "global"
     text = answers.reason(found.get("code") or 429, found.get("message"))
     return Throttled(text, retry_after=wait, scope="app" if everywhere else "chat")

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from wakebus.adapters import answers, bodies
+from wakebus.adapters import answers, bodies, marks
 from wakebus.adapters.base import Capabilities, File, Limit, Outgoing, Request, Response
 from wakebus.adapters.codes import THROTTLED, TOKEN, Meaning
 from wakebus.adapters.errors import Rejected
@@ -58,6 +58,8 @@ RIGHT: Final = "write oc_… (chat), ou_… or on_… (person), an email, user_i
 KEY: Final = re.compile(r"[\w-]{1,200}", re.ASCII)
 MESSAGE: Final = re.compile(r"om_[\w-]{1,80}", re.ASCII)
 
+_ENVELOPE: Final = 600  # bytes around the text at most: receive_id, uuid, keys, signature
+
 _CREDENTIALS: Final = "check FEISHU_APP_ID and FEISHU_APP_SECRET"
 _SCOPE: Final = "grant the app this scope and release a version"
 
@@ -89,7 +91,6 @@ CODES: Final[Mapping[int, Meaning]] = {
 
 # No repeat may run over what begins it: a text may be 1 MiB of brackets or newlines.
 _MENTION: Final = re.compile(r"<(?=[\s/]{0,16}(?:at|person)(?![a-z0-9]))", re.IGNORECASE)
-_IMAGE: Final = re.compile(r"!\[([^\[\]\n]*)\]\(")
 
 
 def read(response: Response) -> dict[str, Any]:
@@ -97,7 +98,7 @@ def read(response: Response) -> dict[str, Any]:
     found = answers.answer(response)
     code, message = found.get("code", found.get("StatusCode")), found.get("msg")
     if type(code) is not int or (code == 0 and not answers.fine(response)):
-        raise answers.stranger(response.status)
+        raise answers.stranger(response)
     if code == 0:
         return found
     wait = answers.seconds(response, "x-ogw-ratelimit-reset", "retry-after")
@@ -106,22 +107,44 @@ def read(response: Response) -> dict[str, Any]:
 
 def message(way: str, outgoing: Outgoing) -> dict[str, str]:
     """Return what a text (`text`, or `post` for Markdown) or a file is in a request."""
-    text, kind = without_mentions(outgoing.text), way
-    content: dict[str, Any] = {"text": text}
+    text = marks.safe(outgoing.text)  # also of a text's links Feishu makes use
+    kind, content = way, dict[str, Any](text=without_mentions(text))
     if way == "post":
-        content = {"zh_cn": {"content": [[{"tag": "md", "text": without_images(text)}]]}}
+        shown = without_mentions(marks.feishu(text))
+        content = {"zh_cn": {"content": [[{"tag": "md", "text": shown}]]}}
     if outgoing.file is not None:
         kind, content = "file", {"file_key": outgoing.file.ref}
     uuid = bodies.uuid_of(outgoing.key, 50)
     return {"msg_type": kind, "content": bodies.compact(content), "uuid": uuid}
 
 
+def measure(text: str) -> int:
+    """Return the bytes of the largest request that carries this text, as it is or as a post."""
+    return marks.size(text, _longest, CARD.max_text, _size)
+
+
+def _longest(text: str) -> str:
+    text = marks.safe(text)
+    return max(text, marks.feishu(text), key=_size)
+
+
+def _size(text: str) -> int:
+    return bodies.nested(without_mentions(text)) + _ENVELOPE
+
+
+def answered(outgoing: Outgoing) -> str:
+    """Return the message that is answered, "" for none of Feishu's."""
+    reply = outgoing.reply_to or ""
+    return reply if MESSAGE.fullmatch(reply) else ""
+
+
 def for_a_bot(outgoing: Outgoing, secret: str) -> dict[str, Any]:
     """Return what a custom bot takes: a text, signed where it has a secret."""
     if outgoing.file is not None:
         raise Rejected("a custom bot of feishu takes no files; send it to a chat of the app")
+    text = without_mentions(marks.safe(outgoing.text))
     signed = sign(secret, outgoing.at) if secret else {}
-    return signed | {"msg_type": "text", "content": {"text": without_mentions(outgoing.text)}}
+    return signed | {"msg_type": "text", "content": {"text": text}}
 
 
 def upload(api: str, file: File, token: str) -> Request:
@@ -136,18 +159,13 @@ def uploaded(file: File, response: Response) -> File:
     data = read(response).get("data")
     key = data.get("file_key") if isinstance(data, dict) else None
     if not isinstance(key, str) or not KEY.fullmatch(key):
-        raise answers.stranger(response.status)
+        raise answers.stranger(response)
     return replace(file, ref=key)
 
 
 def without_mentions(text: str) -> str:
     """Return `text` with Feishu's `<at …>` and `<person …>` as plain, readable text."""
     return _MENTION.sub("＜", text)
-
-
-def without_images(text: str) -> str:
-    """Return `text` with links for Markdown's images: Feishu shows only those it was given."""
-    return _IMAGE.sub(r"[\1](", text)
 
 
 def sign(secret: str, at: float) -> dict[str, str]:

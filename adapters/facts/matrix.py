@@ -15,15 +15,17 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from wakebus.adapters import answers, bodies, marks
-from wakebus.adapters.base import File, Response, Target
+from wakebus.adapters.base import File, Outgoing, Response, Target
 from wakebus.adapters.codes import Meaning
 from wakebus.adapters.errors import BadTarget, Rejected
 from wakebus.adapters.ids import Shapes
 
 _SERVER: Final = r"(?:[A-Za-z0-9.-]{1,230}|\[[0-9A-Fa-f:.]{2,45}\])(?::\d{1,5})?"
+_ROOM: Final = rf"![!-9;->@-~]{{1,200}}(?::{_SERVER})?"
+_ROOM_ID: Final = re.compile(_ROOM)
 # `$event` behind a room is how Hermes writes a thread.
 IDS: Final[Shapes] = {
-    "room": re.compile(rf"(![!-9;->@-~]{{1,200}}(?::{_SERVER})?)(?::(\$[!->@-~]{{1,254}}))?"),
+    "room": re.compile(rf"({_ROOM})(?::(\$[!->@-~]{{1,254}}))?"),
     "alias": re.compile(rf"(#[^\s:?]{{1,200}}:{_SERVER})"),
     "user": re.compile(rf"(@[!-9;->@-~]{{1,200}}:{_SERVER})"),
 }
@@ -32,7 +34,7 @@ EVENT: Final = re.compile(r"\$[!->@-~]{1,254}")
 _MXC: Final = re.compile(r"mxc://[!-~]{1,500}")
 
 _TOKEN: Final = "check MATRIX_ACCESS_TOKEN: log in again, and write the new one down"
-_ROOM: Final = "invite the bot into the room, and let it join"
+_INVITE: Final = "invite the bot into the room, and let it join"
 _ENCRYPTED: Final = (
     "the room is encrypted, and this would go there unencrypted; take another room, leave it to an"
     " agent that encrypts, or set MATRIX_ALLOW_UNENCRYPTED=1"
@@ -46,7 +48,7 @@ CODES: Final[Mapping[str, Meaning]] = {
         ("M_USER_DEACTIVATED", "M_USER_LOCKED", "M_USER_SUSPENDED"),
         Meaning(advice="the server's administrator has to free this account"),
     ),
-    "M_FORBIDDEN": Meaning(advice=_ROOM),
+    "M_FORBIDDEN": Meaning(advice=_INVITE),
     "M_NOT_FOUND": Meaning(advice="is the name right?"),
     "M_UNRECOGNIZED": Meaning(advice="check MATRIX_HOMESERVER: the server's base URL"),
     "M_TOO_LARGE": Meaning(advice="the server takes less than Matrix allows"),
@@ -63,13 +65,12 @@ def read(response: Response) -> dict[str, Any]:
     found = answers.answer(response)
     code = found.get("errcode")
     if isinstance(code, str) and code:
-        told = found.get("retry_after_ms")
-        wait = told / 1000 if type(told) is int and told >= 0 else None
+        wait = answers.wait_of(found.get("retry_after_ms"), 0.001)
         wait = answers.seconds(response, "retry-after") if wait is None else wait
         raise answers.refusal(CODES, code, found.get("error"), response, wait)
     if answers.fine(response):
         return found
-    raise answers.stranger(response.status)
+    raise answers.stranger(response)
 
 
 def text_of(response: Response, name: str, shape: re.Pattern[str]) -> str:
@@ -77,7 +78,7 @@ def text_of(response: Response, name: str, shape: re.Pattern[str]) -> str:
     found = read(response).get(name)
     if isinstance(found, str) and shape.fullmatch(found):
         return found
-    raise answers.stranger(response.status)
+    raise answers.stranger(response)
 
 
 def target(chat_id: str, thread: str | None, kind: str) -> Target:
@@ -107,7 +108,7 @@ def question(target: Target) -> str | None:
 def step(target: Target, response: Response) -> Target:
     """Return the chat one step nearer, or raise what the answer means."""
     if target.kind == "alias":
-        return replace(target, kind="room", chat_id=text_of(response, "room_id", IDS["room"]))
+        return replace(target, kind="room", chat_id=text_of(response, "room_id", _ROOM_ID))
     if target.kind == "user":
         me = text_of(response, "user_id", IDS["user"])
         return replace(target, kind="pair", chat_id=f"{me} {target.chat_id}")
@@ -135,7 +136,7 @@ def _joined(target: Target, response: Response) -> str:
     """Return the newest of these rooms that the bot is in: people leave rooms and open others."""
     rooms = read(response).get("joined_rooms")
     if not isinstance(rooms, list):
-        raise answers.stranger(response.status)
+        raise answers.stranger(response)
     for room in reversed(target.chat_id.split(" ")):
         if room in rooms:
             return room
@@ -155,8 +156,7 @@ def _missing(response: Response) -> bool:
 
 
 def _is_room(room: object) -> bool:
-    found = IDS["room"].fullmatch(room) if isinstance(room, str) else None
-    return found is not None and found[2] is None
+    return isinstance(room, str) and _ROOM_ID.fullmatch(room) is not None
 
 
 def content(text: str, whole: str) -> dict[str, Any]:
@@ -181,18 +181,20 @@ def of_file(file: File) -> dict[str, Any]:
     }
 
 
-def in_thread(root: str | None) -> dict[str, Any]:
-    """Return the relation of an event in a thread; clients without threads show it as a reply."""
+def related(target: Target, outgoing: Outgoing) -> dict[str, Any]:
+    """
+    Return what an event answers, and its thread.
+
+    Clients without threads show what is in a thread as a reply to what opened it, or to what it
+    answers.
+    """
+    root, reply = target.thread, outgoing.reply_to
+    reply = reply if reply and EVENT.fullmatch(reply) else None
+    answered = {"m.in_reply_to": {"event_id": reply or root}}
     if root is None:
-        return {}
-    return {
-        "m.relates_to": {
-            "rel_type": "m.thread",
-            "event_id": root,
-            "is_falling_back": True,
-            "m.in_reply_to": {"event_id": root},
-        }
-    }
+        return {"m.relates_to": answered} if reply else {}
+    thread = {"rel_type": "m.thread", "event_id": root, "is_falling_back": reply is None}
+    return {"m.relates_to": thread | answered}
 
 
 def uploaded(file: File, response: Response) -> File:
@@ -207,11 +209,7 @@ def size(text: str, limit: int) -> int:
     A text that is over the limit twice as it stands is not rendered, which takes 100 times as long.
     It measures more than any markup would make of a shorter one.
     """
-    bare = ENVELOPE + 2 * _bytes(text)
+    bare = ENVELOPE + 2 * bodies.json_size(text)
     if bare > limit:
         return 20 * bare
-    return max(bare, ENVELOPE + _bytes(text) + _bytes(marks.matrix_html(text)))
-
-
-def _bytes(text: str) -> int:
-    return len(bodies.compact(text).encode(errors="surrogatepass"))
+    return max(bare, ENVELOPE + bodies.json_size(text) + bodies.json_size(marks.matrix_html(text)))

@@ -20,11 +20,12 @@ from wakebus.adapters.bodies import compact
 from wakebus.adapters.codes import Meaning, error
 from wakebus.adapters.errors import BadTarget, Rejected
 from wakebus.adapters.ids import Shapes
+from wakebus.adapters.markup import line
 
 ID: Final = re.compile(r"[a-z0-9]{26}")
 IDS: Final[Shapes] = {
     "channel": re.compile(r"([a-z0-9]{26})"),
-    "user": re.compile(r"@([a-z0-9._-]{1,64})"),
+    "user": re.compile(r"@([a-z0-9_][a-z0-9._-]{0,63})"),
     "named": re.compile(r"([a-z0-9-]{2,64}/[a-z0-9_-]{1,64})"),
     "name": re.compile(r"[#~]([a-z0-9_-]{1,64})"),
 }
@@ -80,7 +81,7 @@ def read(response: Response) -> dict[str, Any]:
         return found
     code = found.get("id")
     if not isinstance(code, str) or "." not in code:
-        raise answers.stranger(response.status)
+        raise answers.stranger(response)
     meaning = CODES.get(code, _BY_STATUS.get(response.status))
     table = {} if meaning is None else {code: meaning}
     raise answers.refusal(table, code, found.get("message"), response, wait)
@@ -91,7 +92,13 @@ def id_of(response: Response, name: str = "id") -> str:
     found = read(response).get(name)
     if isinstance(found, str) and ID.fullmatch(found):
         return found
-    raise answers.stranger(response.status)
+    raise answers.stranger(response)
+
+
+def who(response: Response) -> str:
+    """Return the bot's name."""
+    id_of(response)
+    return line(f"@{answers.text_of(read(response), 'username', response)}", 80)
 
 
 def in_thread(target: Target, thread: str | None) -> Target:
@@ -106,7 +113,7 @@ def uploaded(file: File, response: Response) -> File:
     infos = read(response).get("file_infos")
     first = infos[0] if isinstance(infos, list) and infos else None
     if not isinstance(first, dict) or not ID.fullmatch(str(first.get("id"))):
-        raise answers.stranger(response.status)
+        raise answers.stranger(response)
     return replace(file, ref=str(first["id"]))
 
 
@@ -150,8 +157,8 @@ def _team(response: Response) -> str:
         found = None
     if not isinstance(found, list):
         read(response)  # raises what a refusal means
-        raise answers.stranger(response.status)
-    names = [str(team.get("name")) for team in found if isinstance(team, dict)]
+        raise answers.stranger(response)
+    names = [answers.text_of(one, "name", response) for one in found if isinstance(one, dict)]
     if len(names) != 1 or not IDS["named"].fullmatch(f"{names[0]}/x"):
         raise Rejected(f"the bot is in {len(names)} teams; write team/name, not #name")
     return names[0]
@@ -166,7 +173,7 @@ def _root(target: Target, response: Response) -> str:
         found.get("channel_id"),
     )
     if not isinstance(own, str) or not isinstance(root, str) or not ID.fullmatch(root):
-        raise answers.stranger(response.status)
+        raise answers.stranger(response)
     if channel != target.chat_id:
         raise Rejected(f"the thread {target.thread} is in another channel; {_ROOT}")
     return root

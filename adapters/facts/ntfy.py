@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from wakebus.adapters import answers, bodies
+from wakebus.adapters import answers, bodies, urls
 from wakebus.adapters.base import Response
 from wakebus.adapters.codes import Meaning
 from wakebus.adapters.ids import Shapes
@@ -45,24 +45,22 @@ def read(response: Response) -> dict[str, Any]:
         return found
     code = found.get("code")
     if type(code) is not int:
-        raise answers.stranger(response.status)
+        raise answers.stranger(response)
     wait = answers.seconds(response, "retry-after")
     raise answers.refusal(CODES, code, found.get("error"), response, wait)
 
 
-def credential(token: str) -> dict[str, str]:
-    """Return the header of NTFY_TOKEN: `tk_…`, or `user:password` as Hermes takes it."""
-    if not token:
-        return {}
-    if ":" not in token:
-        return {"Authorization": f"Bearer {token}"}
-    return {"Authorization": f"Basic {base64.b64encode(token.encode()).decode()}"}
+def credential(env: Mapping[str, str], name: str) -> dict[str, str]:
+    """Return the header of a setting: `tk_…`, or `user:password` as Hermes takes it."""
+    if ":" in (both := urls.setting(env, name)):
+        return {"Authorization": f"Basic {base64.b64encode(both.encode()).decode()}"}
+    token = urls.credential(env, name)
+    return {"Authorization": f"Bearer {token}"} if token else {}
 
 
 def size(text: str) -> int:
     """Return the bytes of a text, or half of those it takes as JSON: ntfy reads twice its limit."""
-    escaped = len(bodies.compact(text).encode(errors="surrogatepass")) + _ENVELOPE
-    return max(len(text.encode(errors="surrogatepass")), (escaped + 1) // 2)
+    return max(bodies.utf8(text), (bodies.json_size(text) + _ENVELOPE + 1) // 2)
 
 
 _ENVELOPE: Final = 120  # bytes around the text: the topic, names, braces

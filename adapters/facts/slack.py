@@ -28,7 +28,7 @@ IDS: Final[Shapes] = {
     "webhook": re.compile(r"(webhook)"),
 }
 RIGHT: Final = "write an id, C… or G… (channel), D… (direct chat), U… (person), or webhook; no name"
-FOUND: Final = re.compile(r"[CGD][A-Z0-9]{1,40}")
+DIRECT: Final = re.compile(r"D[A-Z0-9]{1,40}")
 FILE: Final = re.compile(r"F[A-Z0-9]{1,40}")
 # Hermes writes channel:ts; a thread is the ts of the message that opened it.
 BOTH: Final = re.compile(r"([CGD][A-Z0-9]{8,30}):(\d{1,12}\.\d{6})", re.ASCII)
@@ -81,18 +81,16 @@ _WORD: Final = re.compile(rb"(?:ok|[a-z]{1,40}(?:_[a-z]{1,40}){1,9})\s*")
 
 def read(response: Response, scope: str = "chat:write") -> dict[str, Any]:
     """
-    Return an answer with ok true ({} of a webhook), or raise what its error means.
+    Return the JSON of an answer with ok true, or raise what its error means.
 
     scope: what the app has to be granted where Slack says missing_scope.
     """
-    if _WORD.fullmatch(response.body):
-        return _of_webhook(response)
     found = answers.answer(response)
     code = found.get("error")
     if found.get("ok") is True and answers.fine(response):
         return found
     if found.get("ok") is not False or not isinstance(code, str) or not code:
-        raise answers.stranger(response.status)
+        raise answers.stranger(response)
     table = {**CODES, "missing_scope": Meaning(advice=_grant(scope))}
     raise answers.refusal(table, code, "refused by Slack", response, _wait(response))
 
@@ -125,20 +123,29 @@ def thread(target: Target, outgoing: Outgoing) -> dict[str, str]:
     return {"thread_ts": found} if THREAD.fullmatch(found) else {}
 
 
-def id_of(found: Mapping[str, Any]) -> str:
-    """Return the ts of a message, the id of a file, "" where an answer has neither."""
+def sent(response: Response, hook: bool) -> str:
+    """
+    Return the ts of a message, the id of a file, "" of a webhook's `ok`; or raise.
+
+    hook: it may be a webhook's answer, a plain word. Of the Web API a word is none.
+    """
+    if hook and _WORD.fullmatch(response.body):
+        return _of_webhook(response)
+    found = read(response)
     files = found.get("files")
     first = files[0] if isinstance(files, list) and files else None
     held = first.get("id") if isinstance(first, dict) else found.get("ts")
-    return held if isinstance(held, str) else ""
+    if not isinstance(held, str) or not held:
+        raise answers.stranger(response)
+    return held
 
 
 def opened(response: Response) -> str:
     """Return the id of the direct chat that conversations.open opened."""
     channel = read(response, scope="im:write").get("channel")
     found = channel.get("id") if isinstance(channel, dict) else None
-    if not isinstance(found, str) or not FOUND.fullmatch(found):
-        raise answers.stranger(response.status)
+    if not isinstance(found, str) or not DIRECT.fullmatch(found):
+        raise answers.stranger(response)
     return found
 
 
@@ -146,18 +153,20 @@ def uploaded(file: File, response: Response, api: str) -> File:
     """Return the file with its place at Slack; then, what was put there answers, as stored."""
     if file.url:
         if not answers.fine(response):
-            raise answers.stranger(response.status)
+            raise answers.stranger(response)
         return replace(file, stored=True)
     found = read(response, scope="files:write")
     ref, url = found.get("file_id"), found.get("upload_url")
     if not isinstance(ref, str) or not FILE.fullmatch(ref) or not _of_slack(url, api):
-        raise answers.stranger(response.status)
+        raise answers.stranger(response)
     return replace(file, ref=ref, url=url)
 
 
-def who(found: Mapping[str, Any]) -> str:
+def who(response: Response) -> str:
     """Return the bot's name and workspace, of an auth.test."""
-    return line(f"{found.get('user', '')} in {found.get('team', '')}", 100)
+    found = read(response)
+    user, team = (answers.text_of(found, name, response) for name in ("user", "team"))
+    return line(f"{user} in {team}", 100)
 
 
 def _of_slack(url: object, api: str) -> TypeGuard[str]:
@@ -170,12 +179,12 @@ def _of_slack(url: object, api: str) -> TypeGuard[str]:
     return place.scheme == "https" and (place.hostname or "").endswith(".slack.com")
 
 
-def _of_webhook(response: Response) -> dict[str, Any]:
+def _of_webhook(response: Response) -> str:
     word = response.body.decode().strip()
     if answers.fine(response):
         if word == "ok":
-            return {}
-        raise answers.stranger(response.status)
+            return ""
+        raise answers.stranger(response)
     raise answers.refusal(CODES, word, "refused by Slack", response, _wait(response))
 
 

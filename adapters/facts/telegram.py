@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from wakebus.adapters import answers, codes
+from wakebus.adapters import answers, bodies, codes, marks
 from wakebus.adapters.base import Outgoing, Response, Target
 from wakebus.adapters.codes import Meaning
 from wakebus.adapters.errors import Moved
@@ -25,6 +25,7 @@ IDS: Final[Shapes] = {
     "group": re.compile(r"(-[1-9]\d{0,18})", re.ASCII),
     "name": re.compile(r"(@[A-Za-z]\w{3,31})", re.ASCII),
 }
+_SUPERGROUP: Final = re.compile(r"-100\d{1,16}")
 RIGHT: Final = "write the numeric id (a supergroup's begins with -100) or @name of a public chat"
 # Hermes writes chat:topic; a topic is the id of the message that opened it.
 TOPIC: Final = re.compile(r"(-?\d+|@\w+):(\d+)", re.ASCII)
@@ -41,8 +42,6 @@ _RIGHTS: Final = "give the bot the right to write there"
 WORDS: Final[Mapping[str, Meaning]] = {
     # The other way is the same text without markup. Never after a timeout or a 429.
     "can't parse entities": Meaning("closed"),
-    # An empty code block, the end of one that was cut: its marks are shown then.
-    **dict.fromkeys(("text is empty", "text must be non-empty"), Meaning("closed")),
     "message thread not found": Meaning(
         advice="this topic is gone; the text does not go to the whole group instead"
     ),
@@ -82,6 +81,17 @@ def where(target: Target, outgoing: Outgoing) -> dict[str, Any]:
     return found
 
 
+def plain(text: str, limit: int) -> str:
+    """
+    Return `text` for people to read without markup, in at most `limit` UTF-16 units.
+
+    Quotes and names can take more here than in HTML, by which the text was cut: then it goes out as
+    it was written, which fits.
+    """
+    shown = marks.telegram_plain(text)
+    return shown if bodies.utf16(shown) <= limit else marks.telegram_as_written(text)
+
+
 def read(response: Response) -> dict[str, Any]:
     """Return `result` of an answer with ok true, or raise what its error means."""
     found = answers.answer(response)
@@ -90,13 +100,14 @@ def read(response: Response) -> dict[str, Any]:
         return result if isinstance(result, dict) else {}
     code, parameters = found.get("error_code"), found.get("parameters")
     if found.get("ok") is not False or type(code) is not int:
-        raise answers.stranger(response.status)
+        raise answers.stranger(response)
     said = parameters if isinstance(parameters, dict) else {}
     text = str(found.get("description") or "")
-    if type(moved := said.get("migrate_to_chat_id")) is int:
+    moved = said.get("migrate_to_chat_id")
+    if type(moved) is int and _SUPERGROUP.fullmatch(str(moved)):
         raise Moved(answers.reason(code, text), str(moved))
     meaning = _meaning(code, text)
-    wait = _seconds(said.get("retry_after"))
+    wait = answers.wait_of(said.get("retry_after"))
     wait = answers.seconds(response, "retry-after") if wait is None else wait
     raise codes.error(meaning, answers.reason(code, text, meaning.advice), wait)
 
@@ -107,7 +118,3 @@ def _meaning(code: int, text: str) -> Meaning:
     if known.kind != "rejected":  # words of a 429 or a 502 say nothing about the text
         return known
     return next((found for words, found in WORDS.items() if words in lowered), known)
-
-
-def _seconds(value: object) -> float | None:
-    return float(value) if type(value) is int and 0 <= value < 1e9 else None

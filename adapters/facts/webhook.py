@@ -4,8 +4,8 @@ The contract of a generic webhook: names, settings, what is signed, what an answ
 Rule 1: pure. Rule 2: a chat id is a name and never a URL: whoever writes a message must not choose
 where texts go. Rule 3: a resend has the same body to the byte (a receiver may compare: the draft on
 Idempotency-Key says so); only the time of the try differs, and it stands in a header.
-Source: github.com/standard-webhooks/standard-webhooks, spec/standard-webhooks.md; RFC 9110 10.2.3
-(Retry-After); draft-ietf-httpapi-idempotency-key-header.
+Source: github.com/standard-webhooks/standard-webhooks, spec/standard-webhooks.md;
+draft-ietf-httpapi-idempotency-key-header.
 """
 
 import base64
@@ -14,17 +14,14 @@ import hashlib
 import hmac
 import json
 import re
-from email.utils import parsedate_to_datetime
 from typing import Final
 
-from wakebus.adapters import answers
+from wakebus.adapters import answers, ids
 from wakebus.adapters.base import Capabilities, Response
 from wakebus.adapters.errors import BadSetting, DeliveryError, Rejected, Throttled, Uncertain
-from wakebus.adapters.ids import Shapes
 from wakebus.adapters.markup import line
 
-IDS: Final[Shapes] = {"name": re.compile(r"([A-Za-z0-9][A-Za-z0-9_-]{0,63})")}
-RIGHT: Final = "a name of 1 to 64 of A-Z a-z 0-9 _ -, whose URL is in WEBHOOK_<NAME>_URL"
+RIGHT: Final = f"{ids.NAMED} WEBHOOK_<NAME>_URL"
 THREAD: Final = re.compile(r"[\w.:@/+=#$!-]{1,200}", re.ASCII)
 
 # A program reads it, and a message's body ends at 1 MiB: no text of the bus is ever cut. A receiver
@@ -42,11 +39,6 @@ _GONE: Final = 410
 _LATER: Final = frozenset({429, 503})
 _DOUBT: Final = frozenset({408, 425})  # it may have read enough
 _SAYS: Final = ("error", "message", "detail", "title")
-
-
-def variable(name: str, what: str) -> str:
-    """Return the setting `what` (URL or SECRET) of a name: my-ci → WEBHOOK_MY_CI_URL."""
-    return f"WEBHOOK_{name.upper().replace('-', '_')}_{what}"
 
 
 def secret(value: str, name: str) -> bytes:
@@ -80,7 +72,7 @@ def read(response: Response) -> str:
 
 
 def _refusal(response: Response, said: object) -> DeliveryError:
-    status, wait = response.status, wait_of(response)
+    status, wait = response.status, answers.seconds(response, "retry-after")
     text = answers.reason(f"status {status}", said)
     if status == 429 or (status in _LATER and wait is not None):
         return Throttled(text, retry_after=wait)
@@ -91,18 +83,6 @@ def _refusal(response: Response, said: object) -> DeliveryError:
     if 400 <= status < 500 and status not in _DOUBT:
         return Rejected(text)
     return Uncertain(text)
-
-
-def wait_of(response: Response) -> float | None:
-    """Return the seconds of Retry-After, a number or a date by the answer's own clock."""
-    if (wait := answers.seconds(response, "retry-after")) is not None:
-        return wait
-    found = {name.lower(): value for name, value in response.headers.items()}
-    try:
-        until = parsedate_to_datetime(found["retry-after"]).timestamp()
-        return max(0.0, until - parsedate_to_datetime(found["date"]).timestamp())
-    except (KeyError, ValueError, TypeError, OverflowError, OSError):
-        return None
 
 
 def _said(response: Response) -> dict[str, object]:

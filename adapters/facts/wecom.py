@@ -84,7 +84,7 @@ TOKEN_CODES: Final[Mapping[int, Meaning]] = {
 
 _BUSY: Final = -1
 _MISSED: Final = ("invaliduser", "unlicenseduser", "invalidparty", "invalidtag")
-_MENTION: Final = re.compile("<(?=@)")
+_TAG: Final = re.compile(r"<(?=@|/?a[\s/>])", re.IGNORECASE)
 
 
 def read(response: Response, table: Mapping[int, Meaning] = CODES) -> dict[str, Any]:
@@ -92,7 +92,7 @@ def read(response: Response, table: Mapping[int, Meaning] = CODES) -> dict[str, 
     found = answers.answer(response)
     code, message = found.get("errcode"), found.get("errmsg")
     if type(code) is not int or (code == 0 and not answers.fine(response)):
-        raise answers.stranger(response.status)
+        raise answers.stranger(response)
     if code == _BUSY:
         # "The server is not available for the moment, try again": the only one to be repeated.
         raise Unavailable(answers.reason(code, message))
@@ -123,22 +123,18 @@ def app_name(response: Response) -> str:
 def content(text: str, whole: str) -> dict[str, Any]:
     """Return `{"msgtype", <type>: {"content"}}`: Markdown only where the whole message has some."""
     kind, shown = "text", without_mentions(text)  # personal WeChat shows texts, but no Markdown
-    if bodies.is_markdown(whole or text):
+    if marks.has_marks(whole or text):
         kind, shown = "markdown", marks.wecom(shown)
-    if _bytes(shown) > TEXT:
+    if bodies.utf8(shown) > TEXT:
         raise Rejected(f"over {TEXT} bytes, and WeCom would cut it off without a word")
     return {"msgtype": kind, kind: {"content": shown}}
 
 
 def measure(text: str) -> int:
     """Return the bytes of what `content` makes of this text, whichever kind is longer."""
-    return marks.size(without_mentions(text), marks.wecom, TEXT, _bytes)
-
-
-def _bytes(text: str) -> int:
-    return len(text.encode())
+    return marks.size(without_mentions(text), marks.wecom, TEXT, bodies.utf8)
 
 
 def without_mentions(text: str) -> str:
-    """Return `text` with `<@userid>`, which calls people from a plain text too, as plain text."""
-    return _MENTION.sub("＜", text)
+    """Return `text` in which `<@userid>` and `<a href=…>` are words: WeCom reads both in a text."""
+    return _TAG.sub("＜", text)

@@ -46,7 +46,11 @@ _STALE_LOGIN: Final = -14
 _REFUSED: Final = -2
 _COOL_S: Final = 30.0  # Hermes's own pause after this answer
 _OURS: Final = frozenset({"ret", "errcode", "errmsg", "message_id", "client_id"})
-_TOO_FAST: Final = re.compile(r"rate|freq|limit|too many|too fast|频", re.IGNORECASE)
+# A rate, and no other limit: "operate failed", "exceeds the length limit" and 频道 are none.
+_TOO_FAST: Final = re.compile(
+    r"(?<![a-z])rate(?![a-z])|rate[ _-]?limit|freq|too (?:fast|often)|频[率繁次控]"
+    r"|too many (?:\w{1,20} )?(?:requests|messages|msgs|calls|times|attempts)"
+)
 _NO_CONTEXT: Final = frozenset({"", "unknown error", "prepare failed"})
 _WRITE: Final = "the user has to write to the bot first"
 
@@ -57,11 +61,11 @@ def read(response: Response) -> dict[str, Any]:
     codes = [found[name] for name in ("ret", "errcode") if found.get(name) is not None]
     code = next((one for one in codes if one != 0), 0)
     if any(type(one) is not int for one in codes) or (found and not _OURS & found.keys()):
-        raise answers.stranger(response.status)
+        raise answers.stranger(response)
     if code != 0:
         raise _refusal(code, found.get("errmsg") or found.get("msg"), response)
     if not answers.fine(response):
-        raise answers.stranger(response.status)
+        raise answers.stranger(response)
     return found
 
 

@@ -9,7 +9,7 @@ it; raw HTML is text. Rule 5: the parser is imported with the first text that is
     parser    Markdown into tokens        render    tokens, from the inside out
     dialect   what a dialect may say      html      Telegram, Matrix
     mrkdwn    Slack                       markdown  Discord, Mattermost, ntfy, WeCom
-    table     columns of text
+    table     columns of text         source    DingTalk, Feishu: as written
 """
 
 from collections.abc import Callable
@@ -31,6 +31,13 @@ def telegram_plain(text: str) -> str:
     from wakebus.adapters.marks import html, render
 
     return render.render(text, html.TelegramPlain())
+
+
+def telegram_as_written(text: str) -> str:
+    """Return `text` with all its marks and not a sign longer; it names nobody."""
+    from wakebus.adapters.marks import html
+
+    return html.without_names(text)
 
 
 def slack(text: str) -> str:
@@ -84,6 +91,38 @@ def ntfy(text: str) -> str:
     from wakebus.adapters.marks import markdown, render
 
     return render.render(text, markdown.Markdown())
+
+
+def safe(text: str) -> str:
+    """Return `text` with its own Markdown, without links to other schemes, and links for images."""
+    from wakebus.adapters.marks import source
+
+    return source.safe(text)
+
+
+def dingtalk(text: str) -> str:
+    """Return what `safe` does, with the line breaks of DingTalk's Markdown, but in code."""
+    from wakebus.adapters.marks import source
+
+    return source.with_breaks(text)
+
+
+def quiet(text: str) -> str:
+    """Return `text` with all its marks for a service that we do not know; it mentions nobody."""
+    from wakebus.adapters.marks import dialect
+
+    return dialect.Quiet().words(text)
+
+
+def feishu(text: str) -> str:
+    """
+    Return a safe text for the `md` of Feishu's post: its tables are blocks of code.
+
+    Mentions are left to the caller: they are tags in the text, whatever its marks.
+    """
+    from wakebus.adapters.marks import markdown, render
+
+    return render.with_coded_tables(text, markdown.Markdown())
 
 
 def has_marks(text: str) -> bool:

@@ -15,7 +15,13 @@ from wakebus.adapters.marks.table import aligned
 # After this a platform's parser sees no mention, link or mark; a reader sees nothing. Cleaning
 # (markup.plain) has taken it out of what came in.
 ZWSP: Final = "\u200b"
-_FIRST: Final = re.compile(r"^(?=.)", re.MULTILINE)
+# Where a line of code begins that stays at the line's beginning; taken out in the end.
+FIXED: Final = "\x05"
+_FIRST: Final = re.compile(rf"^(?=[^\n{FIXED}])", re.MULTILINE)
+_AT: Final = re.compile(r"(?<![A-Za-z0-9])@")
+_CALLS: Final = re.compile(
+    r"<(?=users/|at[\s>]|/at>|!(?:channel|here|everyone|subteam))", re.IGNORECASE
+)
 
 
 class Dialect:
@@ -27,6 +33,7 @@ class Dialect:
     BULLET: ClassVar = "• "
     BOXES: ClassVar = ("☐ ", "☑ ")  # of a task, open and done
     CODED_TABLES: ClassVar = True  # a table is a block of code: its cells have no marks
+    FLAT: ClassVar = True  # code in a list is not nested: indented, it would be other code
 
     def text(self, words: str) -> str:
         """Return words so that the platform shows them, and nothing more."""
@@ -72,7 +79,7 @@ class Dialect:
 
     def quote(self, rendered: str, depth: int) -> str:
         """Return a quote; `depth`: 1, or more in another quote."""
-        return "\n".join(f"> {line}".rstrip() for line in rendered.split("\n"))
+        return "\n".join(f"> {line}" if line.strip(FIXED) else ">" for line in rendered.split("\n"))
 
     def items(self, items: Sequence[str], start: int | None, tight: bool) -> str:
         """Return a list; `start`: the first number, None for bullets."""
@@ -100,6 +107,23 @@ class Dialect:
         """Return a text without marks as it stands, addresses in it made safe."""
         shown: list[Callable[[str], str]] = [self.text, self.bare]
         return "".join(shown[at % 2](piece) for at, piece in enumerate(pieces(text)) if piece)
+
+
+class Quiet(Dialect):
+    """
+    Words as they are for services that we do not know, none of which mentions anybody.
+
+    Zulip, Mastodon and Rocket.Chat look for an `@` that no name stands before, Google Chat for
+    `<users/…>`, others for `<!…>` and `<at>`.
+    """
+
+    def text(self, words: str) -> str:
+        """Return words; an e-mail's address stays one."""
+        return _CALLS.sub("＜", _AT.sub(f"@{ZWSP}", words))
+
+    def bare(self, url: str) -> str:
+        """Return the address, which leads to the same place without `@name` in it."""
+        return _AT.sub("%40", url)
 
 
 def _behind(room: str, lines: str) -> str:

@@ -15,8 +15,17 @@ from wakebus.adapters.marks.dialect import ZWSP, Dialect
 # Telegram finds `@name` in the text that the tags leave: it may begin in one part of a line and
 # end in another.
 _AT: Final = re.compile(r"(?<!\w)@(?=\w|\Z)")
-_PERMALINK: Final = re.compile(r"(matrix\.to/)(?=#|%23|\Z)", re.IGNORECASE)
+# Of matrix.to, and of any client's own: app.element.io/#/user/@alice:b.c.
+_PILL: Final = re.compile(
+    r"matrix\.to(?=[/?#]|%2F|%23|\Z)|(?:#|%23)(?:/|%2F)(?=[@!#]|%40|%21|%23|user|room|\Z)",
+    re.IGNORECASE,
+)
 _INDENTED: Final = re.compile(r"\n( *)")
+
+
+def without_names(text: str) -> str:
+    """Return `text` with a sign that looks like it for the `@` of a name, in addresses too."""
+    return _AT.sub("＠", text)
 
 
 class Html(Dialect):
@@ -102,12 +111,12 @@ class Matrix(Html):
 
     def text(self, words: str) -> str:
         """Return words, their line ends as tags; what a client would make a pill is words."""
-        escaped = super().text(_PERMALINK.sub(rf"\1{ZWSP}", words))
+        escaped = super().text(_PILL.sub(rf"\g<0>{ZWSP}", words))
         return _INDENTED.sub(lambda match: "<br>" + "&nbsp;" * len(match[1]), escaped)
 
     def link(self, rendered: str, url: str) -> str:
         """Return `<a>`; a link to a user or a room would be a pill: it is shown."""
-        if _PERMALINK.search(url):
+        if _PILL.search(url):
             return f"{rendered} (<code>{html.escape(url, quote=False)}</code>)"
         return super().link(rendered, url)
 

@@ -12,7 +12,7 @@ from typing import ClassVar, Final
 from wakebus.adapters.marks.dialect import ZWSP, Dialect
 
 _SIGNS: Final = re.compile(
-    r"\\(?!\w)|`|\*(?!\s)|(?<!\s)\*|(?<![^\W_])_|_(?![^\W_])|~~|\|\||\]\(|!\Z"
+    r"\\(?!\w)|`|\*(?!\s)|(?<!\s)\*|(?<![^\W_])_|_(?![^\W_])|~~|\|\||\]\(|(?<=\]):|!\Z"
     r"|<(?=[A-Za-z/!?])|&(?=#?\w{1,32};)"
 )
 _STARTS: Final = re.compile(
@@ -44,6 +44,7 @@ class Markdown(Dialect):
     MARKS: ClassVar[Mapping[str, str]] = {"strong": "**", "em": "*", "s": "~~"}
     NEWLINE: ClassVar = "\\\n"
     BULLET: ClassVar = "- "
+    FLAT: ClassVar = False
 
     def text(self, words: str) -> str:
         """Return words, escaped where a sign could be a mark."""

@@ -5,6 +5,7 @@ Rule 1: pure. Rule 2: no word is lost: definitions of references, raw HTML, link
 address, cells beyond a table's head, and what is nested too deep stay text. Rule 3: time is linear
 in the text, also for a text of brackets alone. Rule 4: a line ends where the text says so, and
 keeps its indentation. Rule 5: Chinese has no spaces: `**重点：**后文` is bold.
+Rule 6: `2*3*4` and `a**2 + b**2` are sums.
 """
 
 import re
@@ -22,7 +23,10 @@ _HOLDING: Final = ("blockquote_open", "list_item_open")
 _CELLS: Final = 100  # of a row; more are one
 
 # A bare address, as a reader sees its end; CJK and typographic quotes are written right behind it.
-URL: Final = re.compile(r"https?://[^\s<>\"`\\|\[\]{}^*\u2000-\u206f\u2e80-\uffff]+", re.IGNORECASE)
+URL: Final = re.compile(
+    r"https?://(?:[^\s<>\"`\\|\[\]{}^*\u2000-\u206f\u2e80-\uffff]|\*(?=[.~-]?[A-Za-z0-9/&=%]))+",
+    re.IGNORECASE,
+)
 _SCHEME: Final = re.compile(r"https?\Z", re.IGNORECASE)
 _AFTER_URL: Final = ".,;:!?'~"
 _WEB: Final = re.compile(r"https?://[^/?#]|mailto:[^?]", re.IGNORECASE)
@@ -54,6 +58,26 @@ def pieces(text: str) -> list[str]:
     return [*found, text[end:]]
 
 
+def closed_fences(text: str) -> list[tuple[int, int]]:
+    """Return the first line, and the one behind the last, of each block between backticks."""
+    if "```" not in text:
+        return []
+    lines = text.split("\n")
+    found = (token for token in parse(text) if token.type == "fence" and token.markup[0] == "`")
+    places = ((token.markup, *(token.map or (0, 0))) for token in found)
+    return [
+        (first, end)
+        for mark, first, end in places
+        if end > first + 1 and lines[end - 1].rstrip().endswith(mark)
+    ]
+
+
+def destination(text: str, at: int) -> tuple[str, int] | None:
+    """Return the address in the `(…)` that begins there, and where that ends; None for none."""
+    tail = _TAIL.match(text, at)
+    return (_address(tail[1] or tail[2] or ""), tail.end()) if tail else None
+
+
 def is_web(url: str) -> bool:
     """Whether a link may lead there: http, https or mailto, and something behind it."""
     return bool(_WEB.match(url))
@@ -77,8 +101,9 @@ def _parser() -> MarkdownIt:
 
 
 def _until_end(url: str, before: str) -> str:
-    """Return an address without what ends the sentence, or the `_` emphasis, around it."""
+    """Return an address without what ends the sentence, or the emphasis, around it."""
     ends = _AFTER_URL + before * (before == "_")
+    url = url.partition("*")[0] if before == "*" else url
     while url[-1] in ends or (url[-1] == ")" and url.count(")") > url.count("(")):
         url = url[:-1]
     return url
@@ -180,12 +205,21 @@ def _delimiters(state: StateInline, silent: bool) -> bool:
     star = marker == "*"
     opens = run.can_open or (star and _cjk(before) and not after.isspace())
     closes = run.can_close or (star and _cjk(after) and not before.isspace())
+    if star and _multiplies(before, after, run.length):
+        opens = closes = False
     for _ in range(run.length):
         state.push("text", "", 0).content = marker
         at = len(state.tokens) - 1
         state.delimiters.append(Delimiter(ord(marker), run.length, at, -1, opens, closes))
     state.pos += run.length
     return True
+
+
+def _multiplies(before: str, after: str, length: int) -> bool:
+    """Whether stars stand in a product or a power: `2*3`, `2*x`, `x**2`; `**10**x` is bold."""
+    if not (before + after).isascii() or not (before.isalnum() and after.isalnum()):
+        return False
+    return after.isdigit() or (before.isdigit() and length == 1)
 
 
 def _cjk(char: str) -> bool:

@@ -8,13 +8,13 @@ Rule 3: no recursion: nesting is a stack. Rule 4: a text without marks stays as 
 import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Final, NamedTuple
 
 from markdown_it.token import Token
 
 from wakebus.adapters import markup
-from wakebus.adapters.marks.dialect import Dialect
+from wakebus.adapters.marks.dialect import FIXED, Dialect
 from wakebus.adapters.marks.parser import parse
 
 # Without one of these there is no mark, and nothing to parse.
@@ -28,6 +28,8 @@ _PROSE: Final = frozenset(("paragraph_open", "paragraph_close", "inline"))
 _OPEN_END: Final = frozenset(("bullet_list", "ordered_list", "blockquote", "table"))
 _BARE: Final = Dialect()
 _BEGIN: Final = 4000
+_WORDS: Final = frozenset(("text", "text_special", "code_inline", "bare", "fence", "code_block"))
+_LINE: Final = re.compile("^", re.MULTILINE)
 
 
 class Block(NamedTuple):
@@ -52,7 +54,23 @@ def render(text: str, dialect: Dialect) -> str:
     tokens = parse(text) if _MAYBE.search(text) else []
     if not _marked(tokens):
         return dialect.starts(dialect.line(dialect.words(text)))
-    return _blocks(tokens, dialect)
+    # A message of nothing is refused, or worse; what has marks alone is shown with them.
+    if not any(map(_shows, tokens)):
+        return dialect.starts(dialect.line(dialect.words(text)))
+    return _blocks(tokens, dialect).replace(FIXED, "")
+
+
+def with_coded_tables(text: str, dialect: Dialect) -> str:
+    """Return `text` with each table that is in no list or quote as a block of code of `dialect`."""
+    if "|" not in text:
+        return text
+    lines, shown, at = text.split("\n"), list[str](), 0
+    for token in parse(text):
+        if token.type == "table" and token.level == 0:
+            first, end = token.map or (at, at)
+            shown += [*lines[at:first], _table(token, dialect)]
+            at = end
+    return "\n".join([*shown, *lines[at:]])
 
 
 @lru_cache(maxsize=4)
@@ -73,7 +91,25 @@ def _marked(tokens: Sequence[Token]) -> bool:
 
 
 def _is_mark(token: Token) -> bool:
-    return token.type not in ("text", "bare")
+    # A text with nothing else may have paths in it: `\\server\x`, a `\` at a line's end.
+    if token.type == "text_special":
+        return token.content not in ("\\", token.markup)
+    return token.type not in ("text", "hardbreak", "bare")
+
+
+def _shows(token: Token) -> bool:
+    """Whether a reader sees something of a token."""
+    if token.type in ("hr", "image", "link_open"):
+        return True
+    if token.type in _WORDS:
+        info = token.info.strip() if token.type == "fence" else ""
+        return _seen(token.content) or (bool(info) and not _LANGUAGE.fullmatch(info))
+    cells = chain.from_iterable(token.meta.get("rows", ()))
+    return any(map(_shows, chain(token.children or (), cells)))
+
+
+def _seen(words: str) -> bool:
+    return any(char.isprintable() and not char.isspace() for char in markup.plain(words))
 
 
 def _blocks(tokens: Sequence[Token], dialect: Dialect) -> str:
@@ -107,7 +143,12 @@ def _leaf(token: Token, is_item: bool, dialect: Dialect) -> str:
     words, language = token.content.removesuffix("\n"), token.info.strip()
     if language and not _LANGUAGE.fullmatch(language):  # words, on the line of the fence
         words, language = f"{language}\n{words}", ""
-    return dialect.fence(words, language)
+    return _fixed(dialect.fence(words, language), dialect)
+
+
+def _fixed(block: str, dialect: Dialect) -> str:
+    """Return a block of code whose lines nothing around it indents, where there is no nesting."""
+    return _LINE.sub(FIXED, block) if dialect.FLAT else block
 
 
 def _box(token: Token, dialect: Dialect) -> str:
@@ -161,7 +202,8 @@ def _table(token: Token, dialect: Dialect) -> str:
         [cells.line(_spans(cell.children or (), cells)).replace("\n", " ") for cell in row]
         for row in token.meta["rows"]
     ]
-    return dialect.table(rows, token.meta["aligns"])
+    table = dialect.table(rows, token.meta["aligns"])
+    return _fixed(table, dialect) if dialect.CODED_TABLES else table
 
 
 def _spans(tokens: Sequence[Token], dialect: Dialect) -> str:

@@ -28,7 +28,7 @@ from wakebus.plugin.cli.output import FAILED, OK, Parser, Usage, colored, here, 
 
 CHECK: Final = "check"
 ANSWER_S: Final = 10.0
-_COURIER: Final = ("pid", "started", "at", "alive")
+_COURIER: Final = ("pid", "started", "at", "alive", "settings")
 
 EXAMPLES: Final = """\
 examples:
@@ -78,7 +78,9 @@ def run(args: argparse.Namespace) -> int:
         tell_json({"courier": said, "channels": found})
         return OK
     paint, at = words.painted if colored() else words.unpainted, time.time()
-    more = words.courier(courier, at), str(hermes_home() / ".env"), at, paint
+    own = hermes_home() / ".env"
+    read = words.settings(str(own), status.elsewhere(courier, own))
+    more = words.courier(courier, at), read, at, paint
     shown = words.page(found, *more) if args.word is None else words.details(found[0], *more)
     tell(shown, styled=True)
     return OK
@@ -87,6 +89,9 @@ def run(args: argparse.Namespace) -> int:
 def run_check(platform: str | None, env: Mapping[str, str], *, as_json: bool) -> int:
     """Check the credentials of one platform, or of all that are set up; print what they said."""
     names = chosen(platform, env)
+    own = hermes_home() / ".env"
+    if other := status.elsewhere(status.read(bus_dir()), own):
+        tell(f"note: checked is {words.settings(str(own), other)}", error=True)
     if sys.stderr.isatty() and not as_json:
         tell(f"asking {', '.join(names)} …", error=True)
     results = []

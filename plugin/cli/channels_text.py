@@ -68,9 +68,14 @@ def courier(status: Status | None, now: float) -> str:
         return f"runs, pid {status.pid}, for {duration(max(now - status.started, 1.0))}"
     last = duration(max(now - status.at, 1.0))
     return (
-        f"does not run (pid {status.pid} is gone; last seen {last} ago);"
+        f"does not run (pid {status.pid} is gone; it last wrote {last} ago);"
         " start it: hermes-busd restart, or here: wakebus courier"
     )
+
+
+def settings(own: str, other: str) -> str:
+    """Return the file of the settings that are shown; `other`: what the courier reads instead."""
+    return f"{own}; the courier reads {other}, not this one" if other else own
 
 
 def missing(one: Facts) -> str:
@@ -157,14 +162,21 @@ def state_words(state: Facts | None, now: float) -> str:
         return ""
     said = [*_held_up(state, now), *_counts(state)]
     if error := state.get("last_error"):
-        said.append(f"last error: {error}")
+        said.append(f"last error: {error}{_ago(state.get('last_error_at'), now)}")
     return "; ".join(said)
+
+
+def _ago(at: Any, now: float) -> str:
+    known = isinstance(at, int | float) and 0 < at <= now
+    return f" ({duration(now - at)} ago)" if known else ""
 
 
 def _held_up(state: Facts, now: float) -> Iterator[str]:
     if state.get("circuit", "closed") != "closed":
         why = f": {state['why']}" if state.get("why") else ""
         yield f"circuit {state['circuit']}{_left(state.get('until'), now)}{why}"
+    if isinstance(chats := state.get("chats_held"), int) and chats > 0:
+        yield f"{chats} chats do not answer" if chats > 1 else "one chat does not answer"
     if (throttled := _left(state.get("throttled_until"), now)) and throttled.strip():
         yield f"throttled{throttled}"
 
@@ -179,4 +191,5 @@ def _counts(state: Facts) -> Iterator[str]:
     for name in ("sent", "rejected", "not_sent", "uncertain", "held"):
         count = state.get(name)
         if isinstance(count, int) and count > 0:
-            yield f"{count} {name.replace('_', ' ')}"
+            which = " (which: wakebus inbox courier --uncertain)" if name == "uncertain" else ""
+            yield f"{count} {name.replace('_', ' ')}{which}"

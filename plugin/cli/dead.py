@@ -42,6 +42,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     listing = _part(parts, "list", "show them, newest first", run_list)
     listing.add_argument("--to", metavar="E", help="only those for endpoint E")
     listing.add_argument("--from", dest="sender", metavar="N", help="only those from N")
+    _add_channel(listing, "only those for this platform, or chat of it")
     listing.add_argument(
         "--limit", type=_count, default=SHOWN, metavar="N", help=f"at most N (default {SHOWN})"
     )
@@ -74,7 +75,18 @@ def _part(
 def _add_which(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("ids", nargs="*", metavar="ID", help="these messages")
     parser.add_argument("--to", metavar="E", help="all that were for endpoint E")
+    _add_channel(parser, "all that were for this platform, or chat of it")
     parser.add_argument("--all", action="store_true", help="all dead letters")
+
+
+def _add_channel(parser: argparse.ArgumentParser, text: str) -> None:
+    parser.add_argument("--channel", type=_token, metavar="PLATFORM[:CHAT]", help=text)
+
+
+def _token(text: str) -> str:
+    if not text.strip():  # an empty variable of a script must not mean those without a channel
+        raise argparse.ArgumentTypeError("write PLATFORM or PLATFORM:CHAT")
+    return text
 
 
 def _count(text: str) -> int:
@@ -103,7 +115,9 @@ def ago(seconds: float) -> str:
 def run_list(args: argparse.Namespace) -> int:
     """Print dead letters."""
     with notify.connect(None) as client:
-        found = [*client.dead_letters(to=args.to, sender=args.sender, limit=args.limit + 1)]
+        most = args.limit + 1 if args.channel is None else None
+        every = client.dead_letters(to=args.to, sender=args.sender, limit=most)
+        found = [*itertools.islice(_for(args.channel, every), args.limit + 1)]
     shown, more = found[: args.limit], len(found) > args.limit
     if args.json:
         tell_json({"letters": shown, "more": more})
@@ -114,13 +128,21 @@ def run_list(args: argparse.Namespace) -> int:
     return OK
 
 
+def _for(channel: str | None, letters: Iterable[Letter]) -> Iterator[Letter]:
+    """Yield those for a platform, for a chat in any of its threads, or for just this thread."""
+    for letter in letters:
+        told = letter.get("channel", "")
+        if channel is None or channel in (told, told.partition("?")[0], re.split("[:?]", told)[0]):
+            yield letter
+
+
 def _line(letter: Letter) -> str:
     doubt = " (work may have been done)" if letter["in_doubt"] else ""
     again = f" (retried {letter['retried']}×)" if letter["retried"] else ""
     ends = f"{letter['from']} → {letter['to']}"
     reason = " ".join(letter["reason"].split())
-    type_ = letter["type"] or "untyped"
-    return f"{letter['id']:22} {ago(letter['age_s']):>4}  {ends}  {type_}  {reason}{doubt}{again}"
+    what = "  ".join(filter(None, (letter["type"] or "untyped", letter.get("channel"), reason)))
+    return f"{letter['id']:22} {ago(letter['age_s']):>4}  {ends}  {what}{doubt}{again}"
 
 
 def run_show(args: argparse.Namespace) -> int:
@@ -149,7 +171,7 @@ def run_show(args: argparse.Namespace) -> int:
 
 def run_retry(args: argparse.Namespace) -> int:
     """Send dead letters again."""
-    _check_which(args, args.to is not None)
+    _check_which(args, False)
     by = who.sender(args.sender, os.environ).name
     with notify.connect(None) as client:
         total: Letter = {"retried": [], "kept": []}
@@ -160,7 +182,7 @@ def run_retry(args: argparse.Namespace) -> int:
 
 def run_purge(args: argparse.Namespace) -> int:
     """Delete dead letters."""
-    _check_which(args, args.to is not None or args.older_than is not None)
+    _check_which(args, args.older_than is not None)
     if args.all and not args.yes and not _agreed():
         tell("nothing was deleted", error=True)
         return FAILED
@@ -173,8 +195,9 @@ def run_purge(args: argparse.Namespace) -> int:
 
 def _check_which(args: argparse.Namespace, chosen: bool) -> None:
     older = ", --older-than AGE" if args.action == "purge" else ""
+    chosen = chosen or args.to is not None or args.channel is not None
     if sum((bool(args.ids), chosen, args.all)) != 1:
-        raise Usage(f"which ones: ids, --to E{older}, or --all")
+        raise Usage(f"which ones: ids, --to E, --channel PLATFORM[:CHAT]{older}, or --all")
 
 
 def _agreed() -> bool:
@@ -191,7 +214,7 @@ def _ids(client: Client, args: argparse.Namespace) -> Iterator[str]:
         return
     # 0: what dies once more because of this command must not be met again.
     age = getattr(args, "older_than", None) or 0.0
-    for letter in client.dead_letters(to=args.to, older_than=age, oldest=True):
+    for letter in _for(args.channel, client.dead_letters(to=args.to, older_than=age, oldest=True)):
         yield letter["id"]
 
 

@@ -19,6 +19,11 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     )
     parser.add_argument("endpoint", metavar="E", help="an endpoint's name")
     parser.add_argument("--all", action="store_true", help="also all that has ended and is kept")
+    parser.add_argument(
+        "--uncertain",
+        action="store_true",
+        help="only what a chat may have or not (for `courier`): look there, then send it again",
+    )
     parser.add_argument("--json", action="store_true", help="for scripts, errors too")
     parser.set_defaults(run=run)
 
@@ -26,7 +31,8 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 def run(args: argparse.Namespace) -> int:
     """Print the box."""
     with notify.connect(None) as client:
-        found = client.inbox(args.endpoint, all=args.all)
+        rows = client.inbox(args.endpoint, all=args.all or args.uncertain)
+        found = (one for one in rows if not args.uncertain or one.get("result") == "uncertain")
         if args.json:
             tell_json({"endpoint": args.endpoint, "messages": [*found]})
             return OK
@@ -41,6 +47,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _line(one: dict[str, Any]) -> str:
     state = "silent" if one.get("silent") else one["state"]
+    state = "uncertain" if one.get("result") == "uncertain" else state
     sender = f"{one['from']} (claimed)" if one["claimed"] else one["from"]
-    type_ = one["type"] or "untyped"
-    return f"{one['id']:22} {ago(one['age_s']):>4}  {state:8} {sender}  {type_}  {one['text']}"
+    what = "  ".join(filter(None, (one["type"] or "untyped", one.get("channel"))))
+    return f"{one['id']:22} {ago(one['age_s']):>4}  {state:8} {sender}  {what}  {one['text']}"

@@ -12,18 +12,20 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from wakebus.adapters import registry
+from wakebus.adapters import channel, registry, status
 from wakebus.adapters.base import Adapter, File, Target, explain
-from wakebus.adapters.send import address, check_size
+from wakebus.adapters.calls import token_of
+from wakebus.adapters.errors import BadChannel, Unavailable
+from wakebus.adapters.send import address, check_size, replied
 from wakebus.adapters.settings import Environment
 from wakebus.broker.client import Client, Receipt
-from wakebus.broker.errors import TimedOut, Undecided
+from wakebus.broker.errors import TimedOut, Undecided, WakebusError
 from wakebus.broker.message import from_wire, new_id
 from wakebus.broker.paths import bus_dir
 from wakebus.plugin.cli import notify
+from wakebus.plugin.cli.late import COURIER, late
 from wakebus.plugin.cli.output import Parser, Usage, here, tell, tell_json
 
-COURIER: Final = "courier"
 WAIT_S: Final = 30.0
 
 EPILOG: Final = """\
@@ -39,7 +41,7 @@ examples:
   wakebus send discord:1234 "The log" --file build.log
 
 exit status: 0 sent; 1 rejected or not sent, or the bus is not running; 2 usage;
-5 uncertain: it may have been accepted"""
+5 uncertain: it may have been accepted (also while it waits to be sent again)"""
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -59,6 +61,11 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "--file",
         metavar="PATH",
         help="a file, behind the text or alone, where the platform takes one",
+    )
+    parser.add_argument(
+        "--reply-to",
+        metavar="ID",
+        help="the platform's id of the message that this answers; ignored where it cannot be shown",
     )
     parser.add_argument(
         "--wait",
@@ -87,8 +94,12 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 def run(args: argparse.Namespace) -> int:
     """Check the channel, hand text and file to the courier, wait, print."""
     body = body_of(args)
-    env = Environment()()
+    settings = Environment()
+    env = settings()
+    check_home(args.channel, settings.file)
     adapter, target = address(args.channel, env)  # a wrong one is told before anything is queued
+    if channel.parse(args.channel).chat_id is None:  # what is shown is where it goes
+        body["channel"] = token_of(adapter, target) or args.channel
     if args.file is not None:
         check_file(Path(args.file), adapter, target)
     if args.dry_run:
@@ -98,7 +109,7 @@ def run(args: argparse.Namespace) -> int:
         try:
             receipt = client.wait(receipt.id, args.wait)
         except TimedOut as exc:
-            raise _late(client, receipt, exc) from exc
+            raise late(client, receipt, exc) from exc
     return show(receipt, as_json=args.json)
 
 
@@ -108,8 +119,30 @@ def body_of(args: argparse.Namespace) -> dict[str, Any]:
         raise Usage("the channel is empty; write platform:chat_id, as console:demo")
     if args.text is None and args.file is None:
         raise Usage("give a text, - to read it from standard input, or --file PATH")
+    if args.file == "":
+        raise Usage("--file is empty; write the PATH of a file")
     text = {} if args.text is None else notify.body_of(args)
-    return {"text": "", **text, "type": "say", "channel": args.channel}
+    body = {"text": "", **text, "type": "say", "channel": args.channel}
+    body |= {} if args.reply_to is None else {"reply_to": args.reply_to}
+    replied(body)  # a wrong one is told before anything is queued
+    return body
+
+
+def check_home(token: str, own: Path) -> None:
+    """
+    Say that the courier reads another `.env` than `own`, if it does.
+
+    Raises BadChannel for a bare platform then: its home channel and its account are others there.
+    """
+    other = status.elsewhere(status.read(bus_dir()), own)
+    if other and channel.parse(token).chat_id is None:
+        raise BadChannel(
+            f"{token}: the courier reads {other}, not {own}; its home channel and its account may"
+            f" be others there. Write the chat, as {token}:CHAT_ID, or use that home:"
+            f" HERMES_HOME={Path(other).parent}"
+        )
+    if other:
+        tell(f"note: the courier reads {other}, not {own}; what is set there counts", error=True)
 
 
 def check_file(path: Path, adapter: Adapter, target: Target) -> None:
@@ -122,7 +155,11 @@ def check_file(path: Path, adapter: Adapter, target: Target) -> None:
 
 
 def _send(client: Client, args: argparse.Namespace, body: Mapping[str, Any]) -> Receipt:
-    """Send; with a file, its copy is in the spool before, and gone if nothing was accepted."""
+    """
+    Send; with a file, its copy is in the spool before, and gone if nothing was accepted.
+
+    Whatever else ends this, Ctrl-C above all, says nothing of that: the copy stays (files.sweep).
+    """
     if args.file is None:
         return notify.send(client, args, body)
     from wakebus.adapters import files
@@ -131,16 +168,14 @@ def _send(client: Client, args: argparse.Namespace, body: Mapping[str, Any]) -> 
     args.id = args.id or new_id(time.time())
     held, fresh = _stored(Path(args.file), args.id, folder)
     whole = {**body, "file": held}
-    needed = False
     try:
         receipt = notify.send(client, args, whole)
-        needed = receipt.id == args.id  # else it was sent before, by this key
-    except Undecided:
-        needed = True  # it may be on its way
-        raise
-    finally:
-        if fresh and not needed:
+    except WakebusError as exc:
+        if fresh and not isinstance(exc, Undecided):
             files.forget(whole, folder)
+        raise
+    if fresh and receipt.id != args.id:  # it was sent before, by this key
+        files.forget(whole, folder)
     return receipt
 
 
@@ -149,6 +184,7 @@ def _stored(path: Path, id: str, folder: Path) -> tuple[dict[str, Any], bool]:
     Copy the file into the spool; return `body.file`, and whether that copy is a new one.
 
     The same file under the same id gives the same body: what was undecided can be sent again.
+    Raises Rejected and Unavailable, naming the path.
     """
     from wakebus.adapters import files
 
@@ -156,8 +192,12 @@ def _stored(path: Path, id: str, folder: Path) -> tuple[dict[str, Any], bool]:
     name = "\0".join((id, held["sha256"], held["name"]))
     copy = hashlib.sha256(name.encode(errors="surrogatepass")).hexdigest()[:32]
     spool = folder / files.FOLDER
-    fresh = not (spool / copy).exists()
-    (spool / held["copy"]).replace(spool / copy)
+    try:
+        fresh = not (spool / copy).exists()
+        (spool / held["copy"]).replace(spool / copy)
+    except OSError as exc:
+        files.forget({"file": held}, folder)
+        raise Unavailable(f"file {str(path)!r} cannot be kept in {spool}: {exc.strerror}") from exc
     return held | {"copy": copy}, fresh
 
 
@@ -169,7 +209,9 @@ def dry_run(args: argparse.Namespace, body: Mapping[str, Any], env: Mapping[str,
     now = time.time()
     key = checked_id(args, body, now)
     file = None if args.file is None else _read(Path(args.file))
-    shown = preview(adapter, target, body["text"], key, now, env, file=file)
+    shown = preview(
+        *(adapter, target, body["text"], key, now, env), file=file, reply_to=args.reply_to
+    )
     return show_requests(shown, as_json=args.json)
 
 
@@ -189,31 +231,6 @@ def checked_id(args: argparse.Namespace, body: Mapping[str, Any], now: float) ->
     sender = COURIER if args.sender is None else args.sender  # any good name: none is looked up
     message = {"id": id_, "ts": now, "from": sender, "to": COURIER, "body": body}
     return from_wire(message | ({} if args.key is None else {"key": args.key})).id
-
-
-class NotSentYet(TimedOut):
-    """The courier has not come to it; it goes on trying."""
-
-
-def _late(client: Client, receipt: Receipt, error: TimedOut) -> NotSentYet:
-    """Return what to tell of a text that is still waiting. Without an id: exit status 1."""
-    live = {one["name"] for one in client.list() if one["state"] == "live"}
-    why = "the courier goes on trying" if COURIER in live else "no courier is running"
-    last = _put_off(client, receipt.id)
-    step = f"Follow it: wakebus trace {receipt.id}"
-    if COURIER not in live:
-        step += f"\nWhy: {bus_dir() / 'courier.log'}"
-        step += "\nStart one: hermes-busd restart, or here: wakebus courier"
-    text = f"not sent yet, {why}: {last or error.text}\n{step}"
-    return NotSentYet(text, message=receipt.id, **({"reason": last} if last else {}))
-
-
-def _put_off(client: Client, id: str) -> str:
-    """Return why the courier has put the message off last; "" where it has not."""
-    (found,) = (one for one in client.trace(id) if one["id"] == id)
-    reasons = [step.get("reason", "") for step in found["steps"] if step["what"] == "later"]
-    # The steps of one that waits for long have their end.
-    return str(found.get("put_off") or (reasons[-1] if reasons else ""))
 
 
 def show(receipt: Receipt, *, as_json: bool) -> int:

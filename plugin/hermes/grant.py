@@ -57,5 +57,7 @@ def _load(file: Path) -> Any:
 
     try:
         return yaml.safe_load(file.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError):
+    except OSError:
+        raise
+    except Exception:  # also KeyError of `!!bool maybe`, ValueError, RecursionError
         return None

@@ -4,8 +4,9 @@ Prints in a chat: by the gateway's live adapter, else by our own.
 Rule 1: `send` itself is called: Hermes's `_send_with_retry` adds texts and may say it twice. Rule
 2: what came of it is read from the SendResult's fields; the object is true also when it failed
 (gateway/platforms/base.py:1898). Rule 3: a second way only after `not_sent`, or where the platform
-is not in this gateway; never after `uncertain` or `rejected`. Rule 4: what is not sent because the
-platform asks to wait is sent again, for a minute.
+is not in this gateway; never after `uncertain` or `rejected`. It leads to the same chat: a home
+that was found here goes by its id. Rule 4: what is not sent because the platform asks to wait is
+sent again, for a minute.
 """
 
 import sys
@@ -90,8 +91,11 @@ class Prints:
         try:
             named = channels.parse(delivery.message.channel)
             if named.platform.lower() not in origin.platforms(self._runner):
-                return self._second(delivery, text, not_sent(f"no {named.platform} here"))
+                missing = not_sent(f"no {named.platform} here")
+                return self._second(delivery, named, text, missing)
             channel = origin.home(self._runner, named, self._environ)
+            if channel is not named:  # the courier may know another home
+                channel = channel._replace(token=origin.canonical(channel))
         except BadChannel as exc:
             return not_sent(exc.text)
         first = self._first(channel, text)
@@ -101,7 +105,7 @@ class Prints:
 
     def _rest(self, delivery: Delivery, channel: Channel, text: str, first: Told) -> Told:
         """After `not_sent`: the other way, else the same way while the platform asks to wait."""
-        told = self._second(delivery, text, first)
+        told = self._second(delivery, channel, text, first)
         give_up = time.monotonic() + AGAIN_S
         while told["result"] == "not_sent" and "retry_after" in first:
             pause = first["retry_after"] or PAUSE_S
@@ -110,8 +114,8 @@ class Prints:
             first = told = self._first(channel, text)
         return told
 
-    def _second(self, delivery: Delivery, text: str, first: Told) -> Told:
-        told = self._answers.show(delivery, text)
+    def _second(self, delivery: Delivery, channel: Channel, text: str, first: Told) -> Told:
+        told = self._answers.show(delivery, text, channel.token)
         if told["result"] != "not_sent":
             return told
         return {**told, "reason": f"{first['reason']}; {told['reason']}"}

@@ -151,7 +151,7 @@ def _load(text: str, name: str) -> dict[str, Any]:
     """Return the meaning of `text` as fresh, unshared values. Raises CannotInstall."""
     try:
         data = yaml.safe_load(text)
-    except (yaml.YAMLError, ValueError, RecursionError) as exc:
+    except Exception as exc:  # PyYAML raises KeyError of `!!bool maybe`, IndexError of `!!int ""`
         raise CannotInstall(
             f"{name}{_line(exc, text)}: no YAML: {_problem(exc, text)}",
             "Repair this line; nothing was changed.",
@@ -177,6 +177,8 @@ def _line(error: Exception, text: str) -> str:
 
 
 def _problem(error: Exception, text: str) -> str:
+    if not isinstance(error, yaml.YAMLError | ValueError | RecursionError):
+        return "a value is not what its type says"
     said = str(getattr(error, "problem", None) or error).splitlines()[0][:200]
     if isinstance(error, ReaderError):
         return said
@@ -185,7 +187,7 @@ def _problem(error: Exception, text: str) -> str:
     begun, ended = (getattr(error, mark, None) for mark in ("context_mark", "problem_mark"))
     if begun is None or ended is None or begun.line == ended.line:
         return said
-    return f"{said}; {error.context} that begins in line {begun.line + 1}"  # type: ignore[attr-defined]
+    return f"{said}; {error.context} that begins in line {begun.line + 1}"  # type: ignore[union-attr]
 
 
 def _state(data: dict[str, Any], name: str) -> State:

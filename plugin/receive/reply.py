@@ -62,13 +62,13 @@ class Answers:
             told["channel"] = _with_text(_not_sent("the message names no channel"), text)
         return told or {"unsent": {"text": text[:_TOLD]}}
 
-    def show(self, delivery: Delivery, text: str) -> Told:
+    def show(self, delivery: Delivery, text: str, channel: str = "") -> Told:
         """
         Hand a print to the courier, if the channel's platform has an adapter and it is known.
 
-        Raises NotRunning as `answer` does.
+        channel: where it goes, if not to the message's own. Raises NotRunning as `answer` does.
         """
-        channel = delivery.message.channel
+        channel = channel or delivery.message.channel
         try:
             if (platform := channels.parse(channel).platform) not in registry.known():
                 return _not_sent(f"no adapter for {platform}")

@@ -13,6 +13,8 @@ from wakebus.adapters.errors import (
     Uncertain,
 )
 
+DATE = "Fri, 27 Nov 2026 10:00:00 GMT"
+
 
 @pytest.mark.parametrize(
     ("status", "expected"),
@@ -27,6 +29,17 @@ def test_a_stranger(status: int, expected: type[DeliveryError]) -> None:
     with pytest.raises(DeliveryError) as caught:
         answers.answer(Response(status, b"<html>"))
     assert type(caught.value) is expected and str(status) in caught.value.text
+
+
+@pytest.mark.parametrize(
+    ("headers", "wait"),
+    [({"Retry-After": "120"}, 120.0), ({"Retry-After": "soon"}, None), ({}, None)],
+)
+def test_b19_a_stranger_that_says_how_long(headers: dict[str, str], wait: float | None) -> None:
+    """B19, ADP-4.4: a proxy's 429 has a hint too."""
+    with pytest.raises(Throttled) as caught:
+        answers.answer(Response(429, b"<html>", headers))
+    assert caught.value.retry_after == wait
 
 
 @pytest.mark.parametrize(
@@ -46,15 +59,27 @@ def test_an_unknown_code(status: int, expected: type[DeliveryError]) -> None:
         ({"retry-after": " 1.5 "}, 1.5),
         ({"retry-after": "9", "x-ogw-ratelimit-reset": "2"}, 2.0),
         ({"retry-after": "9", "x-ogw-ratelimit-reset": "soon"}, 9.0),
-        ({"retry-after": "Fri, 31 Dec 1999 23:59:59 GMT"}, None),
+        ({"retry-after": "Fri, 27 Nov 2026 10:02:00 GMT", "DATE": DATE}, 120.0),
+        ({"retry-after": "Fri, 27 Nov 2026 09:00:00 GMT", "Date": DATE}, 0.0),
+        ({"retry-after": "Fri, 27 Nov 2026 10:02:00 GMT"}, None),
+        ({"retry-after": "Fri, 27 Nov 99999 10:02:00 GMT", "Date": DATE}, None),
+        *(({"retry-after": value, "Date": DATE}, None) for value in ("soon", "")),
         *(({"retry-after": value}, None) for value in ("-1", "nan", "inf", "1e9", "", "٣")),
         ({}, None),
     ],
 )
 def test_seconds(headers: dict[str, str], wait: float | None) -> None:
-    """Seconds from the first header that has some, in any case of its name."""
+    """Of the first header that has some, in any case of its name; a date by the answer's clock."""
     response = Response(429, b"", headers)
     assert answers.seconds(response, "x-ogw-ratelimit-reset", "retry-after") == wait
+
+
+@pytest.mark.parametrize("found", [{}, {"name": ""}, {"name": 7}, {"name": None}])
+def test_text_of(found: dict[str, object]) -> None:
+    """What names nothing is not the platform's answer."""
+    assert answers.text_of({"name": "a"}, "name", Response(200)) == "a"
+    with pytest.raises(Uncertain):
+        answers.text_of(found, "name", Response(200))
 
 
 @pytest.mark.parametrize(
@@ -78,9 +103,35 @@ def test_reason_with_a_url() -> None:
     assert "Zm9v" not in answers.reason(7, "https://x.example/?sign=Zm9vYmFyYmF6cXV4MTIzNDU2%3D")
 
 
+TOKEN = "syt-1a2b3c4d5e6f7g8h9i0j"
+
+
+@pytest.mark.parametrize("before", [0, 150, 185, 200, 375, 390, 399, 5000])
+def test_a_cut_leaves_no_beginning_of_a_token(before: int) -> None:
+    """What looks like a credential is hidden before the text is cut, and a cut word is left out."""
+    said = answers.reason(
+        TOKEN, "a" * (before % 19) + " b" * (before // 2) + f" {TOKEN} {TOKEN[:9]}c"
+    )
+    assert "syt-1a2" not in said.replace(f"{TOKEN[:9]}c", "")
+    assert said.startswith("***: ")
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "wait"),
+    [
+        *((5, 1.0, 5.0), (1.5, 1.0, 1.5), (2000, 0.001, 2.0), (0, 1.0, 0.0), (-1, 1.0, None)),
+        *((10**400, 0.001, None), (float("nan"), 1.0, None), (float("inf"), 1.0, None)),
+        *((True, 1.0, None), ("5", 1.0, None), (None, 1.0, None), ([5], 1.0, None)),
+    ],
+)
+def test_the_wait_in_an_answer(value: object, unit: float, wait: float | None) -> None:
+    """ADP-4.4: a number of seconds or milliseconds, however large; else none."""
+    assert answers.wait_of(value, unit) == wait
+
+
 def test_reason_is_bounded() -> None:
     """Whatever a platform writes."""
-    assert len(answers.reason("c " * 999, "m " * 9999)) < 300
+    assert len(answers.reason("c " * 999, "m " * 9999)) < 500
 
 
 @pytest.mark.parametrize("value", [None, "", 7, "a b", "a\r\nb: c", "t\u4e2d", "x" * 5000, ["t"]])

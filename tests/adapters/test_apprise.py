@@ -27,9 +27,9 @@ def test_a_url_is_no_chat(chat: str) -> None:
 
 
 def test_a_name_without_a_url() -> None:
-    """ADP-21.1: the variable is named."""
-    adapter = Apprise({})
-    with pytest.raises(BadSetting, match="APPRISE_URL_OPS_MAIL"):
+    """ADP-21.1: the variable is named, and those that there are."""
+    adapter = Apprise({"APPRISE_URL_MAIL": MAIL})
+    with pytest.raises(BadSetting, match=r"APPRISE_URL_OPS_MAIL: .*; set are APPRISE_URL_MAIL$"):
         adapter.build_request(adapter.parse_target("ops-mail", None), Outgoing("hi", "k"))
 
 
@@ -73,3 +73,20 @@ def test_a_request_that_is_shown() -> None:
     request = adapter.build_request(adapter.parse_target("mail", None), Outgoing("hi", "k"))
     shown = f"{masked(request)} {request!r}"
     assert "hush" not in shown and "example.com" not in shown and "'body': 'hi'" in shown
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("@all @**all** (@bob) 请@everyone _@x_", "@Zall @Z**all** (@Zbob) 请@Zeveryone _@Zx_"),
+        ("<users/all> <!here> <at>x</at> <@U1>", "＜users/all> ＜!here> ＜at>x＜/at> <@ZU1>"),
+        ("me@b.c mailto:me@b.c https://m.s/@bob", "me@b.c mailto:me@b.c https://m.s/%40bob"),
+        ("a < b <users> @ x", "a < b <users> @Z x"),
+    ],
+)
+def test_nobody_is_mentioned(text: str, shown: str) -> None:
+    """ADP-21.8: nor measured shorter than it goes out; an e-mail's address stays one."""
+    adapter = Apprise({"APPRISE_URL_X": MAIL})
+    wanted = shown.replace("Z", "\u200b")
+    request = adapter.build_request(adapter.parse_target("x", None), Outgoing(text, "k"))
+    assert request.body.decode() == wanted and adapter.measure(text) == len(wanted)

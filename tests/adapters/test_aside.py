@@ -5,7 +5,14 @@ import pytest
 from fakes.probe import Wire, raises
 from wakebus.adapters.aside import ask
 from wakebus.adapters.base import Request, Response
-from wakebus.adapters.errors import BrokenAdapter, DeliveryError, Rejected, Unavailable, Uncertain
+from wakebus.adapters.errors import (
+    BrokenAdapter,
+    DeliveryError,
+    Rejected,
+    Silent,
+    Unavailable,
+    Uncertain,
+)
 
 REQUEST = Request("probe:x")
 
@@ -22,7 +29,7 @@ def test_an_answer() -> None:
 @pytest.mark.parametrize(
     ("error", "kind", "text"),
     [
-        (Uncertain("lost"), Unavailable, "no x: lost"),
+        (Uncertain("lost"), Silent, "no x: lost"),
         (Unavailable("down"), Unavailable, "down"),
         (Rejected("no"), Rejected, "no"),
         (KeyError("hush"), BrokenAdapter, "'probe' failed: KeyError"),

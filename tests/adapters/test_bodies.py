@@ -4,7 +4,6 @@ import json
 from email import message_from_bytes
 from email.policy import HTTP
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,38 +18,6 @@ def test_nested(text: str) -> None:
     empty = bodies.compact({"a": bodies.compact({"b": ""})})
     assert bodies.nested(text) == len(outer.encode(errors="surrogatepass")) - len(empty)
     assert json.loads(json.loads(outer)["a"])["b"] == text
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        *("# a", "text\n## b", "- a", "1. a", "> a", "```\nx\n```", "a **b** c", "`x`", "[a](b)"),
-        *("| a | b |", "~~gone~~", "  * a"),
-    ],
-)
-def test_is_markdown(text: str) -> None:
-    """Marks that a reader would have to decipher."""
-    assert bodies.is_markdown(text)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "a",
-        "2*3*4",
-        "snake_case_name",
-        "#tag",
-        "a - b",
-        "a > b",
-        "x = [1](",
-        "~/.bashrc",
-        "5 ** 2",
-        "a | b",
-    ],
-)
-def test_is_no_markdown(text: str) -> None:
-    """Text that Markdown would damage."""
-    assert not bodies.is_markdown(text)
 
 
 def test_post() -> None:
@@ -108,6 +75,8 @@ def test_a_boundary_of_its_own(data: bytes, value: str, name: str) -> None:
     assert made(data).headers != made(data + b"x").headers
 
 
-def test_utf16() -> None:
-    """An emoji counts as two, as in JavaScript."""
+def test_sizes() -> None:
+    """An emoji counts as two, as in JavaScript; bytes as UTF-8, and as JSON with its escapes."""
     assert (bodies.utf16("a中"), bodies.utf16("😀"), bodies.utf16("")) == (2, 2, 0)
+    assert (bodies.utf8("a中"), bodies.utf8("😀"), bodies.utf8("")) == (4, 4, 0)
+    assert (bodies.json_size('a"中\n'), bodies.json_size("")) == (10, 2)

@@ -37,8 +37,8 @@ from fakes.cards import (
 )
 from wakebus.adapters import registry
 from wakebus.adapters.abilities import HasToken, HasWays, KeysByWay
-from wakebus.adapters.base import Adapter, Outgoing, Request, Response, Sent, Token
-from wakebus.adapters.calls import measure_of, ways_of
+from wakebus.adapters.base import Adapter, Outgoing, Request, Response, Sent, Token, length
+from wakebus.adapters.calls import again, measure_of, token_of, ways_of
 from wakebus.adapters.channel import parse
 from wakebus.adapters.errors import (
     BadSetting,
@@ -225,7 +225,7 @@ def test_any_text(name: str, text: str, times: int) -> None:
     """ADP-3.4, ADP-5.7: the parts of any text are within the limit and join to it, by every way."""
     adapter, target = build(name), targets(name)[0]
     whole, limit, measure = plain(text * times), adapter.capabilities.max_text, measure_of(adapter)
-    assert measure("") >= 0 and measure(whole[:limit]) >= 0
+    assert measure("") >= 0 and measure(whole) >= length(whole, adapter.capabilities.unit)
     with suppress(Rejected):
         parts = outgoing_of(adapter, target, text * times, "k1")
         assert "".join(piece.body for piece in pieces(whole, measure, limit)) == whole
@@ -247,6 +247,15 @@ def test_code_blocks(name: str, blocks: list[str]) -> None:
         for part in outgoing_of(adapter, targets(name)[0], text, "k1"):
             fences = [line for line in part.text.splitlines() if line.startswith(("```", "~~~~"))]
             assert len(fences) % 2 == 0, fences
+
+
+@each
+def test_the_token_of_a_chat(name: str) -> None:
+    """ADP-6.26: it leads to just this chat, so that a message can stay where it began."""
+    adapter = build(name)
+    for target in targets(name):
+        assert token_of(adapter, target) == str(target)
+        assert again(adapter, str(target)) == target
 
 
 @each

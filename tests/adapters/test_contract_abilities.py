@@ -19,7 +19,7 @@ from fakes.cards import NAMES, build, card, each, response, secrets_in, targets
 from wakebus.adapters import registry
 from wakebus.adapters.abilities import Checks, HasToken, KeysByWay, LooksUp, Uploads
 from wakebus.adapters.base import Adapter, File, Outgoing, Request, Response, Target
-from wakebus.adapters.calls import token_request, ways_of
+from wakebus.adapters.calls import token_of, token_request, ways_of
 from wakebus.adapters.errors import DeliveryError, Rejected, Uncertain
 from wakebus.adapters.preview import preview
 from wakebus.adapters.send import result_of
@@ -71,13 +71,16 @@ def looked_up(adapter: LooksUp, target: Target, answer: Response) -> tuple[str, 
 
 @each
 def test_look_up_answers(name: str) -> None:
-    """ADP-3.7: each recorded answer means what it says."""
+    """ADP-3.7, ADP-6.26: each recorded answer means what it says; its chat can be remembered."""
     adapter = build(name)
     for one in card(name).get("lookup_answers", []):
         target = adapter.parse_target(*one["target"])
         assert isinstance(adapter, LooksUp)
         found = looked_up(adapter, target, response(one))
         assert found == (one["expect"], one.get("chat_id")), one
+        if found[0] == "target":
+            there = adapter.parse_lookup(target, response(one))
+            assert adapter.lookup(there) or token_of(build(name), there) == str(there)
 
 
 @given(**ANYTHING)
@@ -90,6 +93,27 @@ def test_any_look_up_answer(status: int, body: bytes) -> None:
             assert isinstance(adapter, LooksUp)
             if adapter.lookup(target):
                 looked_up(adapter, target, Response(status, body))
+
+
+# --- replies -------------------------------------------------------------------------------
+
+
+@each
+def test_replies(name: str) -> None:
+    """ADP-3.10: any id gives a request; one that is not the platform's gives the one without."""
+    adapter = build(name)
+    for target in targets(name):
+        try:
+            way = ways_of(adapter, target, Outgoing("x", "k1"))[0]
+            bare = Outgoing("x", "k1", token="t-1", way=way, at=1.5e9)
+            request = adapter.build_request(target, bare)
+        except DeliveryError:
+            continue
+        for id in ("7", "om_1", "$e:x", "1.5", "9" * 200):
+            assert (
+                adapter.build_request(target, replace(bare, reply_to=id)).scheme == request.scheme
+            )
+        assert adapter.build_request(target, replace(bare, reply_to="no/id at all")) == request
 
 
 # --- files ---------------------------------------------------------------------------------

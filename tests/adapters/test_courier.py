@@ -149,15 +149,17 @@ def test_the_name_is_held_by_another(
     assert caplog.text.count("name_taken") == 1
 
 
-def test_no_broker_yet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_broker_yet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     """ADP-6.9: without a broker a courier waits, starts none, and stops at once when told to."""
     monkeypatch.setenv("HERMES_BUS_ROOT", str(tmp_path))
     stop = threading.Event()
     thread = threading.Thread(target=run, args=(stop,))
     thread.start()
-    time.sleep(0.2)
+    until(lambda: "not yet" in caplog.text, 30)
     stop.set()
-    thread.join(5)
+    thread.join(30)
     assert not thread.is_alive() and not (tmp_path / "bus").exists()
 
 

@@ -215,7 +215,7 @@ def test_b20_what_is_refused(
     discord["send"].respond(status, json={"message": "Its words", "code": code})
     result = Carrier(ENV)("discord:5")
     assert (result.word, len(discord["send"].calls)) == ("rejected", 1)
-    assert f"{code}: Its words" in result.reason and advice in result.reason
+    assert f"{code or status}: Its words" in result.reason and advice in result.reason
 
 
 def test_the_field_that_is_wrong() -> None:

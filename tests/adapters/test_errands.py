@@ -24,6 +24,7 @@ from wakebus.adapters.base import Capabilities, File, Outgoing, Request, Respons
 from wakebus.adapters.errors import (
     Moved,
     Rejected,
+    Silent,
     Throttled,
     TokenRefused,
     Unavailable,
@@ -97,6 +98,35 @@ def test_errors_beside_the_message_are_told(what: str) -> None:
     assert [one for one in host.gate.seen if str(one).startswith("out")][1:] == ["out"]
 
 
+@pytest.mark.parametrize(
+    ("what", "adapter"), [("token", Tokened()), ("look", Finder()), ("up", Uploader())]
+)
+def test_silence_beside_the_message_is_the_couriers(what: str, adapter: Probe) -> None:
+    """ADP-5.13: asked once, not three times for 15 s; `not_sent`, and the gate is told."""
+    host = Host()
+    host.performers[what] = wire = Wire(Uncertain("silence"))
+    file = FILE if what == "up" else None
+    result = host.send(adapter, "hi", target=Target("probe", "@x"), file=file)
+    assert (result.word, result.again, len(wire.seen), host.waits) == ("not_sent", True, 1, [])
+    assert str(host.gate.seen[-1]).endswith("silence")
+
+
+@pytest.mark.parametrize("what", ["token", "look"])
+def test_who_waited_for_silence_tells_it_too(what: str) -> None:
+    """ADP-5.22, ADP-6.18: so that the circuit opens, although one of many has asked."""
+
+    def waited(*_: object) -> None:
+        raise Silent("no access token: silence")
+
+    host = Host()
+    if what == "token":
+        host.tokens.get = waited  # type: ignore[assignment, method-assign]
+    else:
+        host.lookups.find = waited  # type: ignore[assignment, method-assign]
+    host.send(Tokened())
+    assert host.gate.seen == ["out: no access token: silence"]
+
+
 def test_a_gate_that_fails(caplog: pytest.LogCaptureFixture) -> None:
     """ADP-5.5: what became of a message is known, whatever the gate does with it."""
 
@@ -157,7 +187,8 @@ def test_an_upload() -> None:
     assert host.send(Uploader(), "", file=FILE).word == "sent"
     assert [(one.url, one.body) for one in host.up.seen] == [("up:where", b""), ("up:p1", b"hello")]
     assert host.wire.of("ref") == ["p1"] and host.wire.of("data") == [""]
-    assert seen == [{0: ("begun", "")}] and host.gate.seen == ["in probe:alice k", "out"]
+    assert seen == [{0: ("begun", "")}]
+    assert host.gate.seen == ["in probe:alice k", "begins", "out"]
 
 
 @pytest.mark.parametrize(
@@ -179,11 +210,13 @@ def test_an_upload_that_fails(error: Exception, word: str) -> None:
 
 
 def test_an_upload_is_kept_for_its_part() -> None:
-    """ADP-5.24: what is there is not brought again because the chat was busy."""
+    """ADP-5.24, ADP-5.22: a busy chat brings no second one; only after it a part begins anew."""
     host = Host(Throttled("slow", retry_after=1), OK)
     host.up.script = [*UP]
     assert host.send(Uploader(), "", file=FILE).word == "sent"
     assert (len(host.up.seen), host.wire.of("ref")) == (2, ["p1", "p1"])
+    inside = "in probe:alice k"
+    assert host.gate.seen == [inside, "begins", "out: slow", inside, "out"]
 
 
 class TwoWays(Uploader, Ways):
@@ -214,6 +247,33 @@ def test_an_upload_with_a_refused_token() -> None:
     assert host.send(TokenedUploader(), "", file=FILE).word == "sent"
     assert [one.headers.get("token") for one in host.up.seen] == ["t-1", "t-2", None]
     assert host.wire.of("token") == ["t-2"]
+
+
+@pytest.mark.parametrize("kind", [Filer, Uploader])
+def test_a_file_is_made_a_form_of_once(kind: type[Filer]) -> None:
+    """ADP-5.23: what is only asked has one byte of it; 20 MiB are hashed and copied once."""
+    whole: list[str] = []
+
+    class Counting(kind):  # type: ignore[misc, valid-type]
+        def _count(self, what: str, file: File | None) -> None:
+            whole.extend([what] * (file is not None and not file.ref and len(file.data) > 1))
+
+        def build_request(self, target: Target, outgoing: Outgoing) -> Request:
+            self._count("message", outgoing.file)
+            found: Request = super().build_request(target, outgoing)
+            return found
+
+        def upload(self, target: Target, outgoing: Outgoing) -> Request | None:
+            if kind is Filer:
+                return None
+            self._count("upload", outgoing.file)
+            found: Request | None = super().upload(target, outgoing)
+            return found
+
+    host = Host()
+    host.up.script = [*UP]
+    assert host.send(Counting(), "look", file=FILE).word == "sent"
+    assert whole == ["message" if kind is Filer else "upload"]
 
 
 def test_an_upload_without_end() -> None:

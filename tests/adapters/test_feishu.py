@@ -95,6 +95,16 @@ def test_a_thread_is_a_reply(feishu: respx.MockRouter) -> None:
     assert body["reply_in_thread"] is True
 
 
+def test_an_answer() -> None:
+    """ADP-3.10, ADP-9.3: to a message, in the open; in a thread it stays there."""
+    adapter = Feishu(ENV)
+    for thread, url in ((None, "om_5"), ("om_7", "om_7")):
+        target = adapter.parse_target("oc_1", thread)
+        request = adapter.build_request(target, Outgoing("hi", "k", "om_5"))
+        assert request.url.endswith(f"/im/v1/messages/{url}/reply")
+        assert ("reply_in_thread" in json.loads(request.body)) == (thread is not None)
+
+
 def test_a_topic_is_no_thread() -> None:
     """ADP-9.3: `omt_…` has no documented way to it; it is refused, not answered in the open."""
     with pytest.raises(BadTarget, match="om_"):
@@ -130,8 +140,9 @@ def test_markdown_is_a_post(feishu: respx.MockRouter) -> None:
     bodies = [sent(feishu, place)[1] for place in range(len(feishu["send"].calls))]
     assert {body["msg_type"] for body in bodies} == {"post"}
     assert json.loads(bodies[0]["content"])["zh_cn"]["content"][0][0]["tag"] == "md"
-    Carrier(ENV)("feishu:oc_1", "2*3*4 = 24, snake_case_name")
-    assert sent(feishu)[1]["msg_type"] == "text"
+    for text, kind in (("2*3*4 = 24, snake_case_name", "text"), ("*x*", "post"), ("1) a", "post")):
+        Carrier(ENV)("feishu:oc_1", text)
+        assert sent(feishu)[1]["msg_type"] == kind
 
 
 @pytest.mark.parametrize("text", ['<at user_id="all">x</at>', "**b** <AT id=all></at>", "< at>"])

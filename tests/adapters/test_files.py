@@ -109,9 +109,17 @@ def test_too_large(tmp_path: Path, bus: Path) -> None:
     path = tmp_path / "film"
     with path.open("wb") as film:
         film.truncate(MAX_FILE + 1)
-    with pytest.raises(Rejected, match=r"20\.0 MiB; at most 20\.0 MiB are sent"):
+    with pytest.raises(Rejected, match=r"20971521 bytes; at most 20971520 \(20\.0 MiB\) are"):
         store(path, bus)
     assert not (bus / "files").exists()
+
+
+@pytest.mark.skipif(not Path("/proc/version").exists(), reason="Linux only")
+def test_one_whose_size_nobody_knows(bus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """ADP-5.25: it has no size and is not empty; that is what is said."""
+    monkeypatch.setattr(os, "geteuid", lambda: Path("/proc/version").stat().st_uid)
+    with pytest.raises(Rejected, match="no regular file of a known size"):
+        store(Path("/proc/version"), bus)
 
 
 @pytest.mark.parametrize(("more", "says"), [(b"x", "changed"), (b"x" * MAX_FILE, "grew")])
@@ -121,8 +129,8 @@ def test_one_that_grows(
     """ADP-5.25: half a file is no file, and nothing of it stays."""
     check = files._check
 
-    def grow(path: Path, found: os.stat_result) -> None:
-        check(path, found)
+    def grow(path: Path, source: int) -> None:
+        check(path, source)
         with path.open("ab") as file:
             file.write(more)
 

@@ -19,7 +19,8 @@ from wakebus.adapters.errors import (
     Unavailable,
     Uncertain,
 )
-from wakebus.adapters.gate import Gates, Open, Passage
+from wakebus.adapters.gate import Gates, Passage
+from wakebus.adapters.passing import Open
 
 SENT = ChannelResult("sent", "chatty", "chatty:a")
 
@@ -35,7 +36,7 @@ class Host:
 
     def __init__(self, env: Mapping[str, str] | None = None) -> None:
         self.now = 0.0
-        self.gates = Gates(lambda: env or {}, ticks=lambda: self.now)
+        self.gates = Gates(lambda: env or {}, ticks=lambda: self.now, wall=lambda: 77.4)
 
     def passage(self, key: str, chat: str = "a") -> Passage:
         return self.gates.passage(Chatty({}), Target("chatty", chat), key)
@@ -71,6 +72,7 @@ def test_open() -> None:
     """ADP-6.15: a host without a gate holds nothing back."""
     for _ in range(1000):
         Open().enter(Chatty({}), Target("chatty", "a"), "k")
+        Open().begin()
         Open().leave(Chatty({}), Target("chatty", "a"), None)
 
 
@@ -167,6 +169,18 @@ def test_its_reason_does_not_grow() -> None:
     assert len(reason) < 100 and reason.endswith("down")
 
 
+def test_an_upload_is_not_the_message() -> None:
+    """ADP-6.15, ADP-5.22: who follows an upload of 10 s waits from its message on."""
+    host = Host({"CHATTY_RATE_CHAT": "1/1"})
+    passage = host.passage("slow")
+    enter(passage)
+    host.now = 10.0
+    passage.begin()
+    leave(passage, None)
+    passage.close(SENT)
+    assert host.try_one("next") > 0.9
+
+
 def test_a_grant_of_one_that_is_held_back_after_all() -> None:
     """ADP-6.15: granted, and then the circuit opened: the place is free, not lost."""
     host = Host({"CHATTY_RATE_CHAT": "1/9"})
@@ -181,7 +195,19 @@ def test_a_grant_of_one_that_is_held_back_after_all() -> None:
     assert host.try_one("next", "a") == 0.0
 
 
-@pytest.mark.parametrize("hint", [None, 0.0, float("nan"), float("inf"), "30", -1.0])
+def test_the_state_stands_still() -> None:
+    """ADP-6.19: two clocks that differ by milliseconds are no change that is written."""
+    host = Host()
+    for n in range(6):
+        host.try_one(f"k{n}", "abc"[n % 3], Unavailable("down"))
+    host.try_one("m", "a", Throttled("slow", retry_after=30, scope="app"))
+    for n in range(6):
+        host.try_one(f"l{n}", "abc"[n % 3], Unavailable("down"))
+    seen = [host.gates.state(1000.0 + wobble)["chatty"] for wobble in (0.0, 0.002, -0.003, 0.04)]
+    assert seen[0]["until"] and seen == [seen[0]] * 4
+
+
+@pytest.mark.parametrize("hint", [None, 0.0, 0.001, float("nan"), float("inf"), "30", -1.0])
 def test_a_throttle_without_a_usable_hint(hint: Any) -> None:
     """ADP-6.17: it holds nobody else back; the message itself comes again by 6.5."""
     host = Host()
@@ -227,3 +253,88 @@ def test_threads() -> None:
         thread.join(30)
     counts = [bisect_right(seen, at + 1.0) - place for place, at in enumerate(seen)]
     assert max(counts) <= 2 and len(seen) >= 2
+
+
+def test_a_text_in_parts_has_the_chat_to_itself() -> None:
+    """ADP-6.27: others wait without a place of their own, until it has ended; another chat goes."""
+    host = Host({"CHATTY_RATE_CHAT": "1/1"})
+    long = host.passage("long")
+    enter(long)
+    long.enter(Chatty({}), Target("chatty", "a"), "long", 3)
+    leave(long, None)
+    long.close(ChannelResult("not_sent", retry_after=1.0, again=True, done=1, parts=3))
+    other = host.passage("other")
+    with pytest.raises(Held, match="behind another text"):
+        enter(other)
+    other.close(ChannelResult("not_sent", "chatty", again=True))
+    assert host.try_one("away", "b") == 0.0
+    for left in (2, 1):
+        host.now += 1.1
+        long = host.passage("long")
+        long.enter(Chatty({}), Target("chatty", "a"), "long", left)
+        leave(long, None)
+        long.close(SENT if left == 1 else ChannelResult("not_sent", again=True, done=2, parts=3))
+    host.now += 1.1
+    assert host.try_one("other") == 0.0
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        ChannelResult("not_sent", again=True, parts=3),  # nothing of it has begun
+        ChannelResult("not_sent", again=True, done=1, parts=3, retry_after=31.0),
+        ChannelResult("rejected", done=1, parts=3),
+        ChannelResult("uncertain", done=1, parts=3),
+        None,
+    ],
+)
+def test_a_text_in_parts_that_is_over(result: ChannelResult | None) -> None:
+    """ADP-6.27: what ends, or is put off for long, has the chat no more."""
+    host = Host({"CHATTY_RATE_CHAT": "off"})
+    long = host.passage("long")
+    long.enter(Chatty({}), Target("chatty", "a"), "long", 3)
+    leave(long, None)
+    assert host.try_one("other") > 0
+    long.close(result)
+    assert host.try_one("other") == 0.0
+
+
+def test_an_error_before_it_was_held_back() -> None:
+    """ADP-6.19: a delivery whose request failed was tried, whatever holds its next one."""
+    host = Host({"CHATTY_RATE_CHAT": "1/9"})
+    passage = host.passage("k")
+    enter(passage)
+    leave(passage, Unavailable("down"))
+    with pytest.raises(Held):
+        enter(passage)
+    assert passage.held and not passage.untried
+    passage.close(ChannelResult("not_sent", "chatty", reason="down"))
+    state = host.state()
+    assert (state["held"], state["not_sent"], state["last_error"]) == (0, 1, "down")
+    assert state["last_error_at"] == 77
+    assert host.try_one("l") > 0 and host.state()["held"] == 1
+
+
+def test_chats_that_are_held() -> None:
+    """ADP-6.19: how many have a circuit of their own that is open; none is named."""
+    host = Host({"CHATTY_RATE_CHAT": "off"})
+    for chat in ("hangs", "dead"):
+        for n in range(5):
+            host.try_one(f"{chat}{n}", chat, Uncertain("silence"))
+        host.try_one(f"alive{chat}", "alive")
+    assert host.state()["chats_held"] == 2 and host.state()["circuit"] == "closed"
+    host.now = 5.0
+    host.try_one("again", "dead")
+    assert host.state()["chats_held"] == 1
+
+
+def test_long_waits_are_handed_on() -> None:
+    """ADP-6.28: once, and another host keeps what is left of them."""
+    host, other = Host(), Host()
+    assert host.gates.long_waits() is None
+    host.try_one("k", "a", Throttled("slow", retry_after=60))
+    host.try_one("l", "b", Throttled("slow", retry_after=2))
+    waits = host.gates.long_waits()
+    assert waits == {("chatty", "a"): 60.0} and host.gates.long_waits() is None
+    other.gates.restore({name: wait - 20 for name, wait in waits.items()})
+    assert other.try_one("m", "a") == 40.0 and other.try_one("m2", "b") == 0.0

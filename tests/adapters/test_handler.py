@@ -1,5 +1,7 @@
 """What the courier decides about one message."""
 
+import math
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -10,7 +12,7 @@ from fakes.handing import NOW, MakeDesk, Taken, Wire, say
 from wakebus.adapters import files, spool
 from wakebus.adapters.base import Capabilities, Limit, Outgoing, Request, Response, Target
 from wakebus.adapters.console import Console
-from wakebus.adapters.errors import Rejected, Throttled, Unavailable, Uncertain
+from wakebus.adapters.errors import DeliveryError, Rejected, Throttled, Unavailable, Uncertain
 from wakebus.adapters.handler import session_webhook
 from wakebus.adapters.progress import Book
 from wakebus.broker import Later, Refusal
@@ -65,10 +67,83 @@ def test_refused_before_anything(courier: MakeDesk, body: dict[str, Any], named:
     assert (delivery.starts, wire.seen) == (0, [])
 
 
+@pytest.mark.parametrize("wrong", ["", " 5", "a\nb", "x" * 201, 5, ["5"], "\u202e5"])
+def test_a_wrong_reply(courier: MakeDesk, wrong: object) -> None:
+    """ADP-6.25: what is no message's id is refused before anything."""
+    wire, delivery = Wire(), Taken({"text": "hi", "channel": "console:a", "reply_to": wrong})
+    refusal = courier(wire).take(delivery)
+    assert isinstance(refusal, Refusal) and "body.reply_to is no message's id" in refusal.reason
+    assert (delivery.starts, wire.seen) == (0, [])
+
+
+def test_a_reply_where_there_are_none(courier: MakeDesk) -> None:
+    """ADP-6.25: sent without, and the outcome says so."""
+    body = {"text": "hi", "channel": "console:a", "reply_to": "5"}
+    outcome = courier(Wire()).take(Taken(body))
+    assert isinstance(outcome, dict) and outcome["channel"]["result"] == "sent"
+    assert "not as a reply to 5" in outcome["channel"]["reason"]
+
+
 def test_home_channel(courier: MakeDesk) -> None:
     """ADP-7.3: a bare platform goes to the home channel of the courier's environment."""
     outcome = courier(Wire(), CONSOLE_HOME_CHANNEL="bob").take(say(channel="console"))
     assert isinstance(outcome, dict) and outcome["channel"]["chat"] == "console:bob"
+
+
+@pytest.mark.parametrize("card", ["keyless", "keyed", "always"])
+@pytest.mark.parametrize("ends", [Throttled("slow", retry_after=9), SystemExit("killed")])
+def test_a_home_that_changes_meanwhile(
+    courier: MakeDesk, request: pytest.FixtureRequest, card: str, ends: BaseException
+) -> None:
+    """ADP-6.26: throttled or killed between its parts, a text stays in one chat, told as that."""
+    if card != "always":
+        request.getfixturevalue(card)
+    else:
+        request.getfixturevalue("monkeypatch").setattr(
+            Console, "capabilities", Capabilities(max_text=100, idempotent_s=math.inf)
+        )
+    text, wire = "a" * 90 + "\n\n" + "b" * 90, Wire(None, ends)  # type: ignore[arg-type]
+    with suppress(SystemExit):
+        assert isinstance(
+            courier(wire, CONSOLE_HOME_CHANNEL="old").take(say(text, "console")), Later
+        )
+    moved = courier(wire, CONSOLE_HOME_CHANNEL="new")
+    outcome = moved.take(say(text, "console", **AFTER_A_DEATH))
+    assert isinstance(outcome, dict) and outcome["channel"]["chat"] == "console:old"
+    assert {request.url for request in wire.seen} == {"console:old"}
+    if isinstance(ends, SystemExit) and card == "keyless":
+        assert (outcome["channel"]["result"], outcome["channel"]["done"]) == ("uncertain", 1)
+    else:
+        assert (outcome["channel"]["result"], outcome["channel"]["done"]) == ("sent", 2)
+
+
+@pytest.mark.usefixtures("keyed")
+def test_a_home_that_is_gone_meanwhile(courier: MakeDesk) -> None:
+    """ADP-6.26: after a doubt it goes on in the chat where it may stand, named or not."""
+    wire = Wire(Uncertain("reset"), Uncertain("reset"))
+    assert isinstance(courier(wire, CONSOLE_HOME_CHANNEL="old").take(say("hi", "console")), Later)
+    outcome = courier(wire).take(say("hi", "console", started=True))
+    assert isinstance(outcome, dict) and outcome["channel"]["chat"] == "console:old"
+
+
+@pytest.mark.usefixtures("keyless")
+def test_a_home_that_changes_before_anything_is_begun(courier: MakeDesk) -> None:
+    """ADP-6.26: of what is certainly nowhere, the new home counts."""
+    wire = Wire(*[Unavailable("down")] * 3)
+    assert isinstance(courier(wire, CONSOLE_HOME_CHANNEL="old").take(say("hi", "console")), Later)
+    outcome = courier(wire, CONSOLE_HOME_CHANNEL="new").take(say("hi", "console"))
+    assert isinstance(outcome, dict) and outcome["channel"]["chat"] == "console:new"
+
+
+@pytest.mark.usefixtures("keyless")
+def test_two_couriers_and_two_homes(courier: MakeDesk, book: Book) -> None:
+    """ADP-6.26, ADP-6.10: what another courier began after we looked is not begun elsewhere."""
+    wire, desk, take = Wire(), courier(Wire(), CONSOLE_HOME_CHANNEL="new"), book.take
+    book.chat = lambda message: ""  # type: ignore[method-assign]
+    take("m1", 1, "console:old").begin(0, 1.0)
+    later = desk.take(say("hi", "console"))
+    assert isinstance(later, Later) and "at console:old, an earlier home" in later.reason
+    assert wire.seen == []
 
 
 def test_started_comes_first(courier: MakeDesk) -> None:
@@ -112,19 +187,43 @@ def test_rejected(courier: MakeDesk) -> None:
     assert refusal.outcome["channel"]["result"] == "rejected"
 
 
+@pytest.mark.parametrize(
+    "error",
+    [Rejected, Unavailable, Uncertain, Throttled],
+)
+def test_a_credential_that_the_platform_quotes(
+    courier: MakeDesk, error: type[DeliveryError], caplog: pytest.LogCaptureFixture
+) -> None:
+    """ADP-1.5, ADP-5.14: a fixed one is hidden in outcome, reason, log and state alike."""
+    said = "M_UNKNOWN_TOKEN: token syt_short_tok1 unknown, no hook tok12345abc here"
+    env = {"MATRIX_ACCESS_TOKEN": "syt_short_tok1", "SLACK_WEBHOOK_URL": "https://x.test/?key="}
+    env["SLACK_WEBHOOK_URL"] += "tok12345abc"
+    desk = courier(Wire(*[error(said)] * 6), **env)
+    outcome = desk.take(say())
+    shown = f"{outcome} {desk.gates.state(NOW)} {caplog.text}"
+    assert "tok1" not in shown and "M_UNKNOWN_TOKEN: token *** unknown, no hook *** here" in shown
+    assert desk.gates.state(NOW)["console"]["last_error"].startswith("M_UNKNOWN_TOKEN: token ***")
+
+
+def test_a_credential_in_a_channel(courier: MakeDesk) -> None:
+    """ADP-5.14: also in what is refused before anything."""
+    refusal = courier(Wire(), SLACK_BOT_TOKEN="xoxb-77").take(say(channel="console:xoxb-77/x"))
+    assert isinstance(refusal, Refusal) and "xoxb-77" not in str(refusal)
+
+
 def test_not_sent_comes_again(courier: MakeDesk) -> None:
     """ADP-6.5: 1, 2, 4 … 60 s, or what the platform says; a success starts over."""
     wire = Wire(*[Unavailable("down")] * 100)
     desk = courier(wire)
     waits = [desk.take(say()) for _ in range(8)]
     assert [w.after_s for w in waits if isinstance(w, Later)] == [1, 2, 4, 8, 16, 32, 60, 60]
-    assert waits[0] == Later(1.0, "down")
+    assert waits[0] == Later(1.0, "down", "none")
     wire.answers = [Throttled("fast", retry_after=75)]
-    assert desk.take(say()) == Later(75.0, "fast")
+    assert desk.take(say()) == Later(75.0, "fast", "none")
     desk.at += 75
     assert isinstance(desk.take(say()), dict)
     wire.answers = [Unavailable("down")] * 3
-    assert desk.take(say()) == Later(1.0, "down")
+    assert desk.take(say()) == Later(1.0, "down", "none")
 
 
 def test_uncertain_under_a_key(courier: MakeDesk) -> None:
@@ -134,6 +233,56 @@ def test_uncertain_under_a_key(courier: MakeDesk) -> None:
     assert isinstance(desk.take(say()), Later)
     assert isinstance(desk.take(say()), dict)
     assert [request.headers["key"] for request in wire.seen] == ["m1"] * 3
+
+
+def test_what_may_have_been_accepted_says_so(courier: MakeDesk) -> None:
+    """ADP-6.32: from the first time on, and as long as nothing else is known."""
+    desk = courier(Wire(*[Uncertain("status 500")] * 2, *[Unavailable("down")] * 3))
+    first, second = desk.take(say()), desk.take(say())
+    assert isinstance(first, Later) and isinstance(second, Later)
+    key = "; it is sent again under its key"
+    assert first == Later(1.0, f"it may have been accepted: status 500{key}", "maybe")
+    assert second.work == "maybe" and second.reason.endswith(f"down{key}")
+    assert second.reason.count("may have been accepted") == 1
+
+
+@pytest.mark.parametrize("always", [True, False])
+def test_what_was_done_of_what_waits(
+    courier: MakeDesk, monkeypatch: pytest.MonkeyPatch, always: bool
+) -> None:
+    """ADP-6.32: nothing, as long as no part is begun or sent; what is only held says nothing."""
+    card = {**PACED, "idempotent_s": math.inf if always else 60.0}
+    monkeypatch.setattr(Console, "capabilities", Capabilities(**card))
+    desk = courier(Wire(Unavailable("down"), Uncertain("reset"), Unavailable("down")))
+    said = []
+    for wait in (0, 20, 0, 20, 0):
+        later = desk.take(say())
+        assert isinstance(later, Later)
+        said.append((later.work, later.reason))
+        desk.at += wait
+    assert [work for work, _ in said] == ["none", "", "maybe", "", "maybe"]
+    assert all("may have been accepted; " in why or work == "none" for work, why in said[2:4])
+    assert "may have been accepted" in said[4][1] and "key" not in said[1][1]
+
+
+@pytest.mark.usefixtures("keyed")
+def test_some_parts_are_sent(courier: MakeDesk) -> None:
+    """ADP-6.32: then it is neither nothing nor a doubt: that work had begun is what counts."""
+    desk = courier(Wire(None, *[Unavailable("down")] * 3))
+    later = desk.take(say("word " * 30))
+    assert isinstance(later, Later) and (later.reason, later.work) == ("part 2: down", "")
+
+
+def test_settings_that_cannot_be_read(courier: MakeDesk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """ADP-6.31: the message comes again; nothing is refused for what may stand in them."""
+    desk = courier(Wire())
+
+    def unreadable() -> dict[str, str]:
+        raise Unavailable("/home/me/.env cannot be read: Permission denied")
+
+    monkeypatch.setattr(desk.one, "_env", unreadable)
+    later = desk.take(taken := say())
+    assert isinstance(later, Later) and "/home/me/.env" in later.reason and not taken.starts
 
 
 @pytest.mark.usefixtures("keyless")
@@ -361,12 +510,15 @@ def test_a_grant_that_is_not_used(courier: MakeDesk) -> None:
 def test_the_settings_change_the_pace(
     courier: MakeDesk, paced: None, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """ADP-6.16: at the next message; a wrong value is named once, and the card's limit holds."""
+    """ADP-6.16: at the next message; each wrong value is named once, and the card's limit holds."""
     desk = courier(Wire(), CONSOLE_RATE_CHAT="often")
     assert isinstance(desk.take(say(id="m1")), dict)
     assert isinstance(desk.take(say(id="m2")), Later)
     assert isinstance(desk.take(say(id="m3")), Later)
     assert caplog.text.count("CONSOLE_RATE_CHAT") == 1
+    desk.env["CONSOLE_RATE_CHAT"] = "seldom"
+    assert isinstance(desk.take(say(id="m3")), Later)
+    assert caplog.text.count("CONSOLE_RATE_CHAT") == 2
     desk.env["CONSOLE_RATE_CHAT"] = "off"
     assert isinstance(desk.take(say(id="m4")), dict)
 
@@ -409,7 +561,7 @@ def test_the_reason_keeps_the_platforms_words(courier: MakeDesk, paced: None) ->
     desk = courier(Wire(None, Throttled("code 42", retry_after=15)))
     desk.take(say(id="m0", channel="console:alice"))
     desk.at += 11
-    assert desk.take(say()) == Later(15.0, "code 42")
+    assert desk.take(say()) == Later(15.0, "code 42", "none")
     desk.at += 15
     assert isinstance(desk.take(say(id="m2", sender="quicker")), dict)
     later = desk.take(say())

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from wakebus.adapters.channel import parse, resolve
-from wakebus.adapters.errors import BadChannel
-from wakebus.adapters.hermes_config import HermesConfig
+from wakebus.adapters.errors import BadChannel, Unavailable
+from wakebus.adapters.hermes_config import HermesConfig, state_of
 from wakebus.adapters.home import Home
 from wakebus.adapters.settings import Environment
 
@@ -75,6 +75,13 @@ def test_no_file_and_a_change(home: Path) -> None:
         ("config.yaml", "\x00", "config.yaml:1: not YAML: "),
         ("config.yaml", "[" * 1200, "config.yaml:1: not YAML: "),
         ("config.yaml", "a: 2026-99-99\n", "config.yaml:1: not YAML: "),
+        ("config.yaml", "a:\n  - !!bool hush\n", "config.yaml:2: not YAML: a value is not what"),
+        ("config.yaml", "\na: !!timestamp hush\n", "config.yaml:2: not YAML: a value is not what"),
+        ("config.yaml", '\n\na: !!int ""\n', "config.yaml:3: not YAML: a value is not what"),
+        ("config.yaml", "a: !!float hush\n", "config.yaml:1: not YAML: a value is not what"),
+        ("config.yaml", "a: *hush\n", "config.yaml:1: not YAML: found undefined alias …"),
+        ("config.yaml", "a: !hush-'x' b\n", "config.yaml:1: not YAML: could not determine"),
+        ("config.yaml", "a: {b: c\nd\n", "config.yaml:3: not YAML: expected ',' or '}', but"),
         ("gateway.json", '{\n"a": }', "gateway.json:2 is not JSON"),
         ("gateway.json", "[" * 100_000, "gateway.json is not JSON"),
     ],
@@ -88,6 +95,23 @@ def test_a_broken_file(home: Path, name: str, text: str, says: str) -> None:
     env = Environment({"FEISHU_HOME_CHANNEL": "oc_env"}, home / ".env")()
     assert resolve(parse("feishu"), env).chat_id == "oc_env"
     assert resolve(parse("feishu:oc_2"), Environment({}, home / ".env")()).chat_id == "oc_2"
+
+
+def test_a_home_of_many_digits(home: Path) -> None:
+    """ADP-7.6: no chat has such a number, and Python writes none."""
+    say(home, f"platforms: {{feishu: {{home_channel: {{chat_id: 0x{'f' * 9999}}}}}}}\n")
+    with pytest.raises(BadChannel, match="names no chat"):
+        HermesConfig(home)("feishu")
+
+
+@pytest.mark.parametrize("name", ["x" * 300, "file/x"], ids=["long", "below a file"])
+def test_a_place_that_cannot_be(home: Path, name: str) -> None:
+    """ADP-7.7: a HERMES_HOME that no file can be in is an error with its reason, no traceback."""
+    (home / "file").touch()
+    with pytest.raises(Unavailable, match=r"\.env cannot be read: .*HERMES_HOME"):
+        Environment({}, home / name / ".env")()
+    with pytest.raises(BadChannel, match="json cannot be read: "):
+        HermesConfig(home / name)("feishu")
 
 
 @pytest.mark.parametrize("kind", ["folder", "pipe", "latin-1", "huge"])
@@ -115,3 +139,14 @@ def test_the_last_good_one_stays(home: Path, caplog: pytest.LogCaptureFixture) -
     assert "hush" not in caplog.text
     say(home, GOOD.replace("oc_1", "oc_2"))
     assert config("feishu") == Home("oc_2", "om_1", "platforms.feishu.home_channel in config.yaml")
+
+
+def test_a_mode_that_changed(tmp_path: Path) -> None:
+    """ADP-7.7: what could not be read is read again once it may be."""
+    file = tmp_path / "config.yaml"
+    file.write_text("a: 1\n")
+    before = state_of(file)
+    file.chmod(0o000)
+    barred = state_of(file)
+    file.chmod(0o600)
+    assert len({before, barred, state_of(file)}) == 3

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from wakebus.adapters.errors import BadTarget
 from wakebus.adapters.facts.dingtalk import IDS as DINGTALK
 from wakebus.adapters.facts.feishu import IDS as FEISHU
-from wakebus.adapters.ids import Shapes, bare, kind_of, with_thread
+from wakebus.adapters.ids import Shapes, bare, kind_of, variable, with_thread
 
 
 @pytest.mark.parametrize(
@@ -64,3 +64,9 @@ def test_no_thread_of_that_shape(chat_id: str, thread: str) -> None:
     """Two threads, or one that is none, are refused and shown."""
     with pytest.raises(BadTarget, match="x chat 'c1"):
         with_thread("x", chat_id, thread, BOTH, THREAD)
+
+
+def test_variable() -> None:
+    """A setting that is called after a chat."""
+    assert variable("WEBHOOK_", "my-ci", "_URL") == "WEBHOOK_MY_CI_URL"
+    assert variable("APPRISE_URL_", "Ops_mail") == "APPRISE_URL_OPS_MAIL"

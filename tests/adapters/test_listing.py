@@ -51,6 +51,8 @@ def test_wrong() -> None:
     assert found["state"] == "wrong" and "FEISHU_APP_ID is not set" in found["problem"]
     assert found["missing"][0] == ["FEISHU_APP_ID"]
     assert feishu(**APP, FEISHU_DOMAIN="mars")["problem"].startswith("FEISHU_DOMAIN")
+    found = described("ntfy", {"NTFY_TOKEN": "tk_é"}, registry.load)
+    assert found["state"] == "wrong" and found["problem"].startswith("NTFY_TOKEN: ")
 
 
 @pytest.mark.parametrize("value", ["a\x00b", "feishu:", "x" * 600])
@@ -137,6 +139,17 @@ def test_one_that_cannot_be_loaded() -> None:
     found = described("x", {}, load)
     assert found["state"] == "wrong" and "ImportError" in found["problem"]
     assert described("x", {}, lambda name: int)["state"] == "wrong"  # type: ignore[arg-type, return-value]
+
+
+@pytest.mark.parametrize(
+    "card",
+    [None, 7, {"max_text": 1}, Capabilities, Capabilities(1, limits=7)],  # type: ignore[arg-type]
+)
+def test_one_whose_card_is_none(card: Any) -> None:
+    """ADP-1.6, 22.1: it is listed as wrong, with what is wrong, and the list goes on."""
+    found = described("x", {}, lambda name: type("Odd", (Console,), {"capabilities": card}))
+    assert found["state"] == "wrong" and "the adapter 'x' " in found["problem"]
+    assert "has no capabilities" in found["problem"] or "TypeError" in found["problem"]
 
 
 def test_a_key_in_words() -> None:

@@ -229,3 +229,42 @@ def test_a_new_id_is_looked_up() -> None:
 def test_errors_of_moving_are_delivery_errors() -> None:
     """An error of the tree: `not_sent` for whoever does not know it."""
     assert isinstance(Moved("x", "1"), DeliveryError)
+
+
+# --- a message that has begun ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ends", [Throttled("slow", retry_after=9), Uncertain("reset")])
+def test_an_alias_that_leads_elsewhere_meanwhile(ends: DeliveryError) -> None:
+    """ADP-6.26: what has begun stays in the chat where it is; what comes new goes to the other."""
+    host = Host(OK, ends, *[OK] * 9)
+    host.look.script = found("d1", "d2")
+    host.send(Finder(), LONG, ALICE)
+    host.time += 2 * lookups.KEEP_S
+    again = host.send(Finder(), LONG, ALICE)
+    assert again.chat == "probe:@alice" and set(host.wire.of("chat")) == {"d1"}
+    assert len(host.look.seen) == 1
+    assert send(host)[0] == "sent" and host.wire.of("chat")[-1] == "d2"
+
+
+def test_nothing_has_begun() -> None:
+    """ADP-6.26: then the alias leads where it leads now."""
+    host = Host(Throttled("slow", retry_after=9), OK)
+    host.look.script = found("d1", "d2")
+    host.send(Finder(), "hi", ALICE)
+    host.time += 2 * lookups.KEEP_S
+    assert host.send(Finder(), "hi", ALICE).word == "sent"
+    assert host.wire.of("chat") == ["d1", "d2"]
+
+
+def test_moved_and_then_another_process() -> None:
+    """ADP-6.26, ADP-5.21: it goes on at the new id without asking the old one, and says it."""
+    host = Host(Moved("moved", "-1007"), OK, Throttled("slow", retry_after=9), OK)
+    assert host.send(Finder(), LONG, Target("probe", "-5")).done == 1
+    host.lookups = Lookups(lambda: host.time)
+    result = host.send(Finder(), LONG, Target("probe", "-5"))
+    assert host.wire.of("chat") == ["-5", *["-1007"] * 4]
+    assert (result.word, result.reason) == (
+        "sent",
+        "the chat has another id now, write probe:-1007",
+    )

@@ -1,14 +1,15 @@
 """Requests as they may be shown."""
 
+import base64
 import json
-from urllib.parse import quote
+from urllib.parse import quote, quote_plus
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from wakebus.adapters.base import Request
-from wakebus.adapters.mask import hidden, masked, secrets_of
+from wakebus.adapters.mask import hidden, masked, secret, secrets_of
 
 HUSH = "hush-7f3a"
 
@@ -65,12 +66,26 @@ def test_bodies() -> None:
 def test_known_values(secret: str, around: str) -> None:
     """ADP-5.14: a setting's value is hidden wherever it stands, as it is or escaped."""
     secret = secret.encode(errors="replace").decode()
-    for form in (secret, quote(secret, safe=""), json.dumps(secret)[1:-1]):
+    code = base64.b64encode(secret.encode()).decode()
+    forms = (
+        *(secret, quote(secret, safe=""), quote_plus(secret), json.dumps(secret)[1:-1]),
+        *(json.dumps(secret, ensure_ascii=False)[1:-1], code, code.rstrip("=")),
+        base64.urlsafe_b64encode(secret.encode()).decode(),
+    )
+    for form in forms:
         assert form not in hidden(f"<{form}>", [secret])
     request = Request(f"https://h/p/{quote(secret, safe='')}", secret.encode(), {"x": secret})
     shown = masked(request, [secret])
     assert shown["body"] == "***" and shown["headers"] == {"x": "***"}
     assert shown["url"] == "https://h/p/***"
+
+
+def test_what_a_header_makes_of_a_name_and_a_password() -> None:
+    """ADP-5.14: ntfy's `user:password` is hidden in `Basic …`, too, and `%2f` as `%2F`."""
+    held = secrets_of({"NTFY_TOKEN": "ada:hush/hush"})
+    code = base64.b64encode(b"ada:hush/hush").decode()
+    assert hidden(f"Basic {code} ada%3ahush%2fhush", held) == "Basic *** ***"
+    assert hidden("no such password: hush/hush", held) == "no such password: ***"
 
 
 def test_one_secret_inside_another() -> None:
@@ -90,10 +105,35 @@ def test_which_settings_are_secret() -> None:
         "DINGTALK_WEBHOOK_URL": "https://oapi.dingtalk.com/robot/send?access_token=abcdef12&v=1",
         "FEISHU_WEBHOOK_URL": "https://open.feishu.cn/open-apis/bot/v2/hook/0a1b2c3d-0a1b-0a1b",
         "DINGTALK_WEBHOOK_BASE": "http://127.0.0.1:8080",
-        "WEBHOOK_BAD": "https://[broken",
+        "BAD_WEBHOOK_URL": "https://[broken",
         "PATH": "/usr/bin",
     }
     assert secrets_of(env) == {
         *(HUSH, "xoxb-12345", "k-123456", "pw-12345", "abcdef12", "0a1b2c3d-0a1b-0a1b"),
         "https://[broken",
     }
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("WEBHOOK_HOME_CHANNEL", "WEBHOOK_HOME_CHANNEL_THREAD_ID", "MATRIX_HOME_ROOM"),
+        *("WEBHOOK_RATE_APP", "WEBHOOK_RATE_CHAT", "WEBHOOK_HOST", "FEISHU_WEBHOOK_PORT"),
+        *("DINGTALK_WEBHOOK_BASE", "APPRISE_HOME_CHANNEL", "SIGNAL_HOME_CHANNEL", "WEBHOOK_ON"),
+    ],
+)
+def test_what_belongs_to_a_webhook_and_is_no_secret(name: str) -> None:
+    """ADP-5.14: chats, paces, hosts: shown, and not hidden in texts that have the same words."""
+    assert not secret(name) and not secrets_of({name: "deploys"})
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("WEBHOOK_CI_URL", "WEBHOOK_CI_SECRET", "SLACK_WEBHOOK_URL", "SLACK_WEBHOOK", "WEBHOOKS"),
+        *("MY_WEBHOOK_URL_2", "WEBHOOK_PORT_TOKEN", "APPRISE_URL_OPS", "APPRISE_URL_MY_HOST"),
+    ],
+)
+def test_what_is_one_whatever_it_is_called(name: str) -> None:
+    """ADP-5.14: the URL of a webhook is a credential, whatever its name is."""
+    assert secret(name)

@@ -81,6 +81,18 @@ def test_a_thread(server: respx.MockRouter) -> None:
         }
 
 
+def test_an_answer() -> None:
+    """ADP-3.10, ADP-16.3: to an event of the room, in a thread too."""
+    adapter = Matrix(ENV)
+    for thread in (None, EVENT):
+        target = adapter.parse_target(ROOM, thread)
+        body = json.loads(adapter.build_request(target, Outgoing("hi", "k", "$other")).body)
+        relation = body["m.relates_to"]
+        assert relation.pop("m.in_reply_to") == {"event_id": "$other"}
+        in_thread = {"rel_type": "m.thread", "event_id": EVENT, "is_falling_back": False}
+        assert relation == (in_thread if thread else {})
+
+
 def test_two_threads() -> None:
     """ADP-16.3: a chat that names two threads is refused."""
     with pytest.raises(BadTarget, match="thread"):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from wakebus.adapters.errors import Unavailable
-from wakebus.adapters.notebook import NewerNotes, open_file
+from wakebus.adapters.notebook import TABLES, VERSION, NewerNotes, open_file
 
 
 @pytest.fixture
@@ -19,7 +19,10 @@ def path(tmp_path: Path) -> Path:
 def fill(path: Path, rows: int = 1) -> None:
     with closing(open_file(path)) as db:
         for number in range(rows):
-            db.execute("INSERT INTO message VALUES (?, 1, 0, 0.0)", (f"m{number:04}",))
+            db.execute(
+                "INSERT INTO message (id, epoch, ended, at) VALUES (?, 1, 0, 0.0)",
+                (f"m{number:04}",),
+            )
 
 
 def count(path: Path) -> int:
@@ -65,12 +68,30 @@ def test_damaged(path: Path, damage: str, caplog: pytest.LogCaptureFixture) -> N
 def test_newer(path: Path) -> None:
     """ADP-6.12: a file of a newer version is refused by name and not touched."""
     with closing(sqlite3.connect(path)) as db:
-        db.execute("PRAGMA user_version=2")
+        db.execute(f"PRAGMA user_version={VERSION + 1}")
     before = path.read_bytes()
     with pytest.raises(NewerNotes, match=r"courier\.db was written by a newer wakebus"):
         open_file(path)
     assert path.read_bytes() == before
     assert [file.name for file in path.parent.iterdir()] == ["courier.db"]
+
+
+def test_older(path: Path) -> None:
+    """ADP-6.12: it gets what it lacks, keeps what it has, and a copy of it stays, 0600."""
+    with closing(sqlite3.connect(path)) as db:
+        db.executescript(f"{TABLES} PRAGMA user_version=1")
+        db.execute("INSERT INTO message VALUES ('m1', 1, 0, 0.0)")
+        db.commit()
+    with closing(open_file(path)) as db:
+        assert [tuple(row) for row in db.execute("SELECT id, chat, found FROM message")] == [
+            ("m1", "", "")
+        ]
+        assert db.execute("PRAGMA user_version").fetchone()[0] == VERSION
+    copy = path.with_name("courier.db.version-1")
+    with closing(sqlite3.connect(copy)) as db:
+        assert db.execute("SELECT * FROM message").fetchall() == [("m1", 1, 0, 0.0)]
+    assert copy.stat().st_mode & 0o777 == 0o600
+    assert count(path) == 1
 
 
 @pytest.mark.parametrize("kind", ["link", "folder", "pipe", "hard link"])

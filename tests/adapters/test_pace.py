@@ -92,6 +92,19 @@ def test_what_is_granted_stays_granted() -> None:
     assert pace.enter("k", [Rule("c", 1, 9.0)], 1.5) > 9.0
 
 
+def test_what_goes_out_only_now() -> None:
+    """ADP-6.15: after an upload of 10 s, the request counts from its own beginning."""
+    pace, rule = Pace(), Rule("c", 1, 1.0)
+    assert pace.enter("slow", [rule], 0.0) == 0.0
+    pace.begin("slow", 10.0)
+    assert pace.enter("next", [rule], 10.0) > 1.0
+    pace.leave("slow", 10.1)
+    assert 0.0 < pace.enter("next", [rule], 10.5) <= 0.7
+    pace.begin("next", 10.6)  # not let pass: nothing to begin
+    pace.begin("nobody", 10.6)
+    assert pace.enter("next", [rule], 11.5) == 0.0
+
+
 def test_what_was_not_used_is_given_back() -> None:
     """ADP-6.15: a place that was granted or promised, and is not needed, is free again."""
     pace = Pace()

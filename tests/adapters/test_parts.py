@@ -1,12 +1,14 @@
 """Parts, ways, tokens, doubts."""
 
+import json
 import math
+from dataclasses import replace
 from typing import ClassVar
 
 import pytest
 
-from fakes.probe import OK, Broken, Finder, Host, Keyed, Probe, Tokened, Ways, Wire
-from wakebus.adapters.base import Capabilities, Outgoing, Part, Request, Response, Target
+from fakes.probe import OK, Broken, Finder, Host, Keyed, Probe, Tokened, Uploader, Ways, Wire
+from wakebus.adapters.base import Capabilities, File, Outgoing, Part, Request, Response, Target
 from wakebus.adapters.errors import (
     DeliveryError,
     Rejected,
@@ -144,6 +146,28 @@ def test_a_key_that_ends_between_tries() -> None:
     assert (result.word, result.again, len(host.wire.seen)) == ("uncertain", False, 1)
 
 
+class SlowUploader(Uploader):
+    """A key that is good for less time than an upload takes (Mattermost: 25 s)."""
+
+    capabilities: ClassVar = Capabilities(max_text=20, idempotent_s=25, max_file=100)
+
+
+def test_a_key_that_ends_during_an_upload() -> None:
+    """ADP-5.10: the time is looked at last before the request, not before what it needs."""
+
+    def slow(request: Request) -> Response:
+        host.time += 20
+        return Response(200, b"p1")
+
+    host = Host()
+    host.up.script = [slow]
+    host.left(0, host.time - 1)
+    result = host.send(SlowUploader(), "", file=File("a.txt", b"hello"))
+    assert (result.word, result.again, len(host.up.seen)) == ("uncertain", False, 2)
+    assert host.wire.seen == []
+    assert "not sent again" in result.reason
+
+
 @pytest.mark.parametrize(
     ("later", "again"),
     [
@@ -170,6 +194,34 @@ def test_a_certain_failure_leaves_no_doubt() -> None:
     host = Host(Rejected("no"))
     host.send(Keyed())
     assert host.parts() == {}
+
+
+# --- replies -------------------------------------------------------------------------------
+
+
+class Replying(Probe):
+    """Shows a reply to a number."""
+
+    def build_request(self, target: Target, outgoing: Outgoing) -> Request:
+        request, reply = super().build_request(target, outgoing), outgoing.reply_to or ""
+        shown = {**json.loads(request.body), "reply": reply if reply.isdigit() else ""}
+        return replace(request, body=json.dumps(shown).encode())
+
+
+def test_a_reply() -> None:
+    """ADP-3.10, ADP-6.25: the first part answers, and nothing is said of it."""
+    host = Host()
+    result = host.send(Replying(), LONG, reply_to="55")
+    assert (host.wire.of("reply"), result.reason) == (["55", "", ""], "")
+
+
+@pytest.mark.parametrize(("adapter", "id"), [(Probe(), "55"), (Replying(), "om_1")])
+def test_a_reply_that_cannot_be_shown(adapter: Probe, id: str) -> None:
+    """ADP-3.10, ADP-6.25: the text matters: it is sent without, and the result says so once."""
+    host = Host()
+    result = host.send(adapter, LONG, reply_to=id)
+    assert (result.word, result.done) == ("sent", 3)
+    assert result.reason == f"not as a reply to {id}: probe cannot show that here"
 
 
 # --- ways ----------------------------------------------------------------------------------
@@ -305,7 +357,7 @@ def test_a_new_token_that_is_refused() -> None:
     [
         (Rejected("wrong secret"), "rejected", 1),
         (Unavailable("down"), "not_sent", 3),
-        (Uncertain("no answer"), "not_sent", 3),
+        (Uncertain("no answer"), "not_sent", 1),
         (OSError("https://x/?secret=hush"), "rejected", 1),
         (Response(200, b""), "not_sent", 3),
     ],

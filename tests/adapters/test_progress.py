@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from wakebus.adapters import progress as module
+from wakebus.adapters import rows as rows_module
 from wakebus.adapters.base import Part, Progress
 from wakebus.adapters.errors import Unavailable
 from wakebus.adapters.progress import Book, Notes, Overtaken
@@ -96,6 +97,21 @@ def test_a_doubt_stays(book: Book, after: Book) -> None:
     assert again.parts() == {0: Part("sent", "om_1", 100.0)} == book.take("m1", 2).parts()
 
 
+def test_the_chat_of_what_was_begun(book: Book, after: Book) -> None:
+    """ADP-6.26: it is kept with the first part; while nothing is begun, it may be another."""
+    notes = book.take("m1", 1, "x:a")
+    assert (notes.chat, notes.found(), book.chat("m1")) == ("x:a", "", "")
+    assert book.take("m1", 1, "x:b").chat == "x:b"
+    notes.begin(0, 1.0, "x:looked-up")
+    for kept in (book, after):
+        assert kept.chat("m1") == "x:b"
+        again = kept.take("m1", 2, "x:c")
+        assert (again.chat, again.found()) == ("x:b", "x:looked-up")
+    again.end(0, "not_sent")
+    assert (after.chat("m1"), after.take("m1", 2, "x:c").chat) == ("", "x:c")
+    assert book.chat("m2") == ""
+
+
 def test_messages_do_not_mix(book: Book) -> None:
     """ADP-6.8: parts belong to one message."""
     book.take("m1", 1).begin(0, 1.0)
@@ -168,7 +184,7 @@ def test_what_is_over_is_known_for_a_day(book: Book, path: Path, clock: Clock, a
     notes.begin(0, 1.0)
     notes.end(0, "sent", "om_1")
     notes.over()
-    clock.at = module.ENDED_S - 1
+    clock.at = rows_module.ENDED_S - 1
     assert book.purge() == 0
     assert after.take("m1", 2).parts() == {0: Part("sent", "om_1", 1.0)}
     after.take("m1", 2).over()
@@ -191,7 +207,7 @@ def test_leftovers_go_after_eight_days(book: Book, after: Book, clock: Clock) ->
     """ADP-6.12: of running time; what this process has in hand stays."""
     book.take("m1", 1).begin(0, 1.0)
     after.open()
-    clock.at = module.LEFT_S + 1
+    clock.at = rows_module.LEFT_S + 1
     assert book.purge() == 0
     assert after.purge() == 1
 
@@ -209,7 +225,7 @@ def test_it_is_bounded(
     book: Book, path: Path, monkeypatch: pytest.MonkeyPatch, clock: Clock
 ) -> None:
     """ADP-6.12: beyond a number of ended messages the oldest go early."""
-    monkeypatch.setattr(module, "MAX_ENDED", 3)
+    monkeypatch.setattr(rows_module, "MAX_ENDED", 3)
     monkeypatch.setattr(module, "PURGE_EVERY", 10)
     monkeypatch.setattr(module, "MAX_OPEN", 4)
     for number in range(30):
@@ -269,3 +285,14 @@ def test_many_threads(book: Book, after: Book) -> None:
     with ThreadPoolExecutor(16) as pool:
         assert [notes.sent for notes in pool.map(work, range(64))] == [5] * 64
     assert {after.take(f"m{number}", 2).sent for number in range(64)} == {5}
+
+
+def test_long_waits(book: Book, after: Book) -> None:
+    """ADP-6.28: what platforms asked for is there after a restart, as it was said last."""
+    assert book.waits() == {}
+    book.keep_waits({("x",): 5.0, ("x", "a"): 7.0})
+    assert after.waits() == {("x",): 5.0, ("x", "a"): 7.0}
+    book.keep_waits({("y", "b"): 9.0})
+    assert after.waits() == {("y", "b"): 9.0}
+    book.close()
+    book.keep_waits({})

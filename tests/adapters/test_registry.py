@@ -57,3 +57,30 @@ def test_a_broken_one_harms_no_other(
     with pytest.raises(BrokenAdapter, match=f"'broken' .*{named}"):
         registry.load("broken", installed)
     assert registry.load("console", installed) is Console
+
+
+def install(folder: Path, name: str) -> None:
+    """Do what pip does with a package that brings an adapter."""
+    (folder / f"{name}_7f3a.py").write_text("class Own:\n    pass\n")
+    info = folder / f"{name}_7f3a-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}-7f3a\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[{registry.GROUP}]\n{name} = {name}_7f3a:Own\n")
+
+
+def test_one_that_was_just_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """ADP-1.7: a process that runs finds it; what is installed is not read for every wrong name."""
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(registry, "AGAIN_S", 0.0)
+    monkeypatch.setattr(registry, "_last", None)
+    with pytest.raises(UnknownAdapter):
+        registry.load("first")
+    install(tmp_path, "first")
+    assert registry.load("first").__name__ == "Own" and "first" in registry.known()
+    monkeypatch.setattr(registry, "AGAIN_S", 1e9)
+    install(tmp_path, "second")
+    with pytest.raises(UnknownAdapter):
+        registry.load("second")
+    assert "second" not in registry.known()
+    monkeypatch.setattr(registry, "AGAIN_S", 0.0)
+    assert "second" in registry.known()

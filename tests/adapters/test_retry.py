@@ -12,6 +12,7 @@ from wakebus.adapters.errors import (
     Moved,
     NotSent,
     Rejected,
+    Silent,
     Throttled,
     TokenRefused,
     Unavailable,
@@ -55,13 +56,22 @@ def test_waits_without_a_hint(jitter: float, waits: list[float]) -> None:
 
 def test_the_platforms_hint() -> None:
     """ADP-5.13: B18, B19: its wait exactly; beyond what is left of two seconds, none at all."""
-    host, steps = Host(), Steps(Throttled("slow", retry_after=2), Throttled("slow", retry_after=0))
+    host, steps = Host(), Steps(Throttled("slow", retry_after=1.5), Throttled("s", retry_after=0.4))
     assert Patience(host.sleep).call(steps, no) == 7
-    assert host.waits == [2.0]
+    assert host.waits == [1.5, 0.4]
     host = Host()
     with pytest.raises(Throttled):
         Patience(host.sleep).call(Steps(Throttled("slow", retry_after=2.1)), no)
     assert host.waits == []
+
+
+@pytest.mark.parametrize("hint", [0, 0.0, 0.001, -1, None, math.nan, math.inf, "1"])
+def test_a_hint_of_no_time(hint: Any) -> None:
+    """ADP-5.13: "again after 0 s" is no wait that was asked for, and no flood."""
+    host, steps = Host(), Steps(*[Throttled("slow", retry_after=hint)] * 9)
+    with pytest.raises(Throttled):
+        Patience(host.sleep, lambda: 0.0).call(steps, no)
+    assert steps.calls == 3 and host.waits == [0.5, 1.0]
 
 
 def test_the_budget_is_the_deliverys() -> None:
@@ -76,10 +86,13 @@ def test_the_budget_is_the_deliverys() -> None:
 
 @pytest.mark.parametrize(
     "error",
-    [Rejected("no"), TokenRefused("old"), WayClosed("gone"), Moved("m", "-1001"), Held("h")],
+    [
+        *(Rejected("no"), TokenRefused("old"), WayClosed("gone"), Moved("m", "-1001")),
+        *(Held("h"), Silent("no access token")),
+    ],
 )
 def test_what_no_wait_mends(error: DeliveryError) -> None:
-    """ADP-5.13: B20: rejected, a refused token, a closed way, a chat that moved: one try."""
+    """ADP-5.13: B20: rejected, a refused token, a closed way, silence beside it: one try."""
     host, steps = Host(), Steps(error, error)
     with pytest.raises(type(error)):
         Patience(host.sleep).call(steps, yes)

@@ -1,13 +1,17 @@
 """ADAPTERS.md and the tests cannot drift apart."""
 
 import re
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 
-import wakebus.adapters.base
+import pytest
+
+import wakebus.adapters
+from fakes import cards
 
 HERE = Path(__file__).parent
-PAGE = (Path(wakebus.adapters.base.__file__).parent / "ADAPTERS.md").read_text()
+CODE = Path(wakebus.adapters.__file__).parent
+PAGE = (CODE / "ADAPTERS.md").read_text()
 RULE = re.compile(r"ADP-\d+\.\d+")
 
 
@@ -28,3 +32,34 @@ def test_the_table_lists_what_is_installed() -> None:
     ours = [e for e in entry_points(group="wakebus.adapters") if e.value.startswith("wakebus.")]
     table = PAGE.partition("## Platforms")[2].partition("\n## ")[0]
     assert {e.name for e in ours} == set(re.findall(r"^\| `(\w+)`", table, re.MULTILINE))
+
+
+@pytest.mark.parametrize(("page", "title"), [("README.md", "Chats"), ("README.zh-CN.md", "聊天")])
+def test_the_readmes_list_what_is_installed(page: str, title: str) -> None:
+    """Every adapter of this package has its line in the table of chats, in both languages."""
+    ours = [e for e in entry_points(group="wakebus.adapters") if e.value.startswith("wakebus.")]
+    text = (HERE.parents[1] / page).read_text(encoding="utf-8")
+    table = text.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+    assert {e.name for e in ours} == set(re.findall(r"^\| `(\w+)`", table, re.MULTILINE))
+
+
+def test_whose_contract_is_run(tmp_path: Path) -> None:
+    """Ours; another package's adapter is passed over, or run with the answers of its folder."""
+    group = "wakebus.adapters"
+    ours = EntryPoint("ntfy", "wakebus.adapters.ntfy:Ntfy", group)
+    entries = [EntryPoint("own", "own_package:Own", group), ours]
+    assert cards.folders(entries, "") == {"ntfy": cards.ANSWERS / "ntfy"}
+    (tmp_path / "own").mkdir()
+    assert cards.folders(entries, str(tmp_path)) == {
+        "ntfy": cards.ANSWERS / "ntfy",
+        "own": tmp_path / "own",
+    }
+
+
+def test_the_map_is_whole() -> None:
+    """The package's docstring names every module that is no platform of its own, and no other."""
+    names = [file.stem for file in CODE.glob("*.py") if file.stem != "__init__"]
+    platforms = {entry.name for entry in entry_points(group="wakebus.adapters")} - {"console"}
+    rows = [row for row in (wakebus.adapters.__doc__ or "").splitlines() if row.startswith("    ")]
+    shown = {word.strip() for row in rows for word in (row[4:18], row[52:66])}
+    assert shown - {"", "facts/", "marks/"} == set(names) - platforms

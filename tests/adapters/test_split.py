@@ -216,3 +216,41 @@ def test_blank_parts_are_left_out() -> None:
 def test_what_fits_is_left_alone() -> None:
     """Also with a fence that its author left open."""
     assert pieces("```\ncode", len, 10) == [Piece("```\ncode")]
+
+
+def test_what_is_too_long_as_it_stands() -> None:
+    """ADP-5.2: it is not rendered to be refused; what is at the limit is."""
+    asked: list[str] = []
+
+    def measure(text: str) -> int:
+        asked.append(text)
+        return len(text)
+
+    with pytest.raises(Rejected, match="more than 50 messages"):
+        split("x" * 5001, measure, 100, len)
+    assert asked == []
+    assert len(split("x" * 5000, measure, 100, len)) == 50
+
+
+def test_a_code_block_of_fences_is_found_soon() -> None:
+    """ADP-5.7: where the parts of a text measure more or less by how they end, too."""
+    asked: list[int] = []
+
+    def measure(text: str) -> int:
+        asked.append(len(text))
+        return len(text) * (7 if text.count("```") % 2 else 4) // 4
+
+    split("```\n" * 8000, measure, 4096)
+    assert len(asked) < 20 * 12
+
+
+def test_what_measures_its_length_is_measured_once_a_part() -> None:
+    """ADP-5.7: to render it costs most, and a piece of the limit's length fits."""
+    asked: list[int] = []
+
+    def measure(text: str) -> int:
+        asked.append(len(text))
+        return len(text)
+
+    parts = split("some words\n" * 10_000, measure, 4096)
+    assert len([size for size in asked if 0 < size <= 4096]) <= len(parts) + 2

@@ -8,14 +8,17 @@ import httpx
 import pytest
 import respx
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from fakes import markdown
 from fakes.carrier import Carrier
 from wakebus.adapters.base import File, Outgoing, Response
 from wakebus.adapters.bodies import utf16
-from wakebus.adapters.errors import BadSetting, BadTarget, Moved, WayClosed
+from wakebus.adapters.errors import BadSetting, BadTarget, DeliveryError, Moved, WayClosed
+from wakebus.adapters.marks import telegram_as_written, telegram_plain
 from wakebus.adapters.mask import masked
 from wakebus.adapters.send import address, deliver
+from wakebus.adapters.split import split
 from wakebus.adapters.telegram import Telegram
 
 TOKEN = "123456:AAH-hush-hush_hush-hush-hush-hush1"
@@ -131,12 +134,8 @@ def test_markup_that_is_not_read(telegram: respx.MockRouter) -> None:
 
 def test_marks_without_words(telegram: respx.MockRouter) -> None:
     """ADP-12.4: what has no words as HTML is shown with its marks, and not refused."""
-    telegram["send"].side_effect = [
-        error(400, "Bad Request: message text is empty"),
-        httpx.Response(200, json=SENT),
-    ]
     assert Carrier(ENV)("telegram:987", "```py\n```").word == "sent"
-    assert "```py" in bodies(telegram)[1]["text"]
+    assert "```py" in bodies(telegram)[0]["text"]
 
 
 def test_other_errors_do_not_change_the_markup(telegram: respx.MockRouter) -> None:
@@ -171,14 +170,37 @@ def test_length_with_markup() -> None:
     assert adapter.measure("😀") == 2
 
 
-@given(markdown.texts())
-@settings(max_examples=60, deadline=None)
-def test_the_plain_way_is_no_longer(text: str) -> None:
-    """ADP-12.5: what fits as HTML fits as plain text: the second way never fails by its length."""
+def texts_of(text: str) -> list[str]:
+    """Return what a text is on each of its ways."""
     adapter = Telegram(ENV)
     target = adapter.parse_target("987", None)
-    body = adapter.build_request(target, Outgoing(text, "k", way="plain")).body
-    assert utf16(json.loads(body)["text"]) <= adapter.measure(text)
+    made = [
+        adapter.build_request(target, Outgoing(text, "k", way=way)) for way in ("html", "plain")
+    ]
+    return [json.loads(request.body)["text"] for request in made]
+
+
+@given(markdown.texts(), st.integers(1, 40))
+@settings(max_examples=60, deadline=None)
+def test_both_ways_fit(text: str, times: int) -> None:
+    """ADP-12.5: a part that fits as HTML fits as plain text, whatever its quotes and names add."""
+    adapter = Telegram(ENV)
+    for part in split((text + "\n") * times, adapter.measure, 4096)[:3]:
+        assert all(utf16(shown) <= 4096 for shown in texts_of(part))
+
+
+@pytest.mark.parametrize("text", ["`" + "@a " * 1300 + "`", "> " + "waq\n" * 1000])
+def test_a_plain_text_that_would_be_too_long(text: str) -> None:
+    """ADP-12.5: names in code and lines of a quote take more as plain text: as written it fits."""
+    assert Telegram(ENV).measure(text) <= 4096 < utf16(telegram_plain(text))
+    html, plain = texts_of(text)
+    assert utf16(html) <= 4096 and plain == text.replace("@", "＠")
+
+
+def test_as_written_names_nobody() -> None:
+    """ADP-11.3: also where a text keeps its marks, and in an address; an email stays one."""
+    shown = telegram_as_written("**@all** a@b.c https://x.y/@z")
+    assert shown == "**＠all** a@b.c https://x.y/＠z"
 
 
 def test_a_group_that_moved(telegram: respx.MockRouter) -> None:
@@ -191,6 +213,14 @@ def test_a_group_that_moved(telegram: respx.MockRouter) -> None:
         [-4123, -100777],
     )
     assert "-100777" in result.reason
+
+
+def test_a_person_does_not_become_a_group(telegram: respx.MockRouter) -> None:
+    """ADP-5.21, ADP-12.6: a wrong answer must not choose another chat."""
+    telegram["send"].mock(return_value=error(400, "Bad Request: ?", migrate_to_chat_id=-100777))
+    result = Carrier(ENV)("telegram:987")
+    assert (result.word, len(bodies(telegram))) == ("rejected", 1)
+    assert "another kind" in result.reason
 
 
 def test_moved_says_where() -> None:
@@ -319,6 +349,12 @@ def test_the_check() -> None:
     assert request is not None and (request.method, request.url) == ("GET", f"{API}/getMe")
     body = {"ok": True, "result": {"id": 1, "is_bot": True, "username": "busbot"}}
     assert adapter.parse_check(Response(200, json.dumps(body).encode())) == "@busbot"
+
+
+def test_a_check_that_names_nobody() -> None:
+    """ADP-12.10: an answer without a name is no answer."""
+    with pytest.raises(DeliveryError):
+        Telegram(ENV).parse_check(Response(200, b'{"ok": true, "result": {}}'))
 
 
 def test_closed_only_for_markup() -> None:

@@ -1,7 +1,7 @@
 """What a delivery works with."""
 
 from wakebus.adapters.base import Part
-from wakebus.adapters.gate import Open
+from wakebus.adapters.passing import Open
 from wakebus.adapters.tools import Memory, Tools
 
 

@@ -2,8 +2,9 @@
 
 import pytest
 
+from wakebus.adapters import registry
 from wakebus.adapters.errors import BadSetting
-from wakebus.adapters.urls import base, needed, on_base, pair, safe, setting, webhook
+from wakebus.adapters.urls import base, credential, needed, on_base, pair, safe, setting, webhook
 
 
 @pytest.mark.parametrize(
@@ -39,9 +40,16 @@ def test_base() -> None:
     """A base has no last slash, no query and no fragment; without a setting it is the default."""
     assert base({}, "B", "https://x.example") == "https://x.example"
     assert base({"B": "https://y.example/p/"}, "B", "https://x.example") == "https://y.example/p"
-    for tail in ("?a=b", "#c"):
-        with pytest.raises(BadSetting, match="B: a base URL"):
+    for tail, says in (("?a=b", "no query"), ("#c", "no fragment"), ("#", "no fragment")):
+        with pytest.raises(BadSetting, match=f"^B: .*{says}"):
             base({"B": f"https://y.example/{tail}"}, "B", "https://x.example")
+
+
+@pytest.mark.parametrize("tail", ["#f", "?wait=1#f", "#"])
+def test_a_webhook_has_no_fragment(tail: str) -> None:
+    """It would swallow the query that an adapter puts behind it; the variable is named."""
+    with pytest.raises(BadSetting, match=r"^DISCORD_WEBHOOK_URL: .*no fragment"):
+        webhook({"DISCORD_WEBHOOK_URL": f"https://d.example/x{tail}"}, "DISCORD_WEBHOOK_URL")
 
 
 @pytest.mark.parametrize(
@@ -55,6 +63,7 @@ def test_base() -> None:
         ("https://u@x.example/p/s", False),
         ("https://x.example/p/s/../t", False),
         ("https://x.example/s", False),
+        ("https://x.example/p/s?t=1#f", False),
         ("https://x.example\n/p/s", False),
         ("https://[x/p/s", False),
         ("https://x.example/p/s?session=" + "1" * 2018, True),
@@ -75,6 +84,42 @@ def test_pair() -> None:
         with pytest.raises(BadSetting, match=f"^{missing} is not set") as caught:
             pair(env, "A", "B")
         assert "hush" not in caught.value.text
+
+
+@pytest.mark.parametrize("token", ["tk_é", "two words", "a\nb", "a\x00b", "\udcff", "中"])
+def test_a_credential(token: str) -> None:
+    """What no header can hold is named by its variable, and not shown."""
+    assert credential({"T": " tk_~! "}, "T") == "tk_~!" and credential({}, "T") == ""
+    with pytest.raises(BadSetting, match=r"^MY_TOKEN: ") as caught:
+        credential({"MY_TOKEN": token}, "MY_TOKEN")
+    assert token not in caught.value.text
+
+
+SAME = {
+    "matrix": {"MATRIX_HOMESERVER": "https://m.example", "MATRIX_ACCESS_TOKEN": "%s"},
+    "mattermost": {"MATTERMOST_URL": "https://m.example", "MATTERMOST_TOKEN": "%s"},
+    "ntfy": {"NTFY_TOKEN": "%s"},
+    "discord": {"DISCORD_BOT_TOKEN": "%s"},
+    "slack": {"SLACK_BOT_TOKEN": "xoxb-%s"},
+    "telegram": {"TELEGRAM_BOT_TOKEN": "123456:%s"},
+    "weixin": {"WEIXIN_TOKEN": "%s"},
+}
+
+
+@pytest.mark.parametrize("platform", SAME)
+@pytest.mark.parametrize("token", ["é", "a b", "\udcff"])
+def test_a_token_in_a_header(platform: str, token: str) -> None:
+    """ADP-1.3: no adapter is ready with a credential that cannot go out."""
+    env = {name: value.replace("%s", token) for name, value in SAME[platform].items()}
+    with pytest.raises(BadSetting, match=f"{platform.upper()}_.*TOKEN"):
+        registry.load(platform)(env)
+
+
+@pytest.mark.parametrize("name", ["NTFY_TOKEN", "FEISHU_APP_SECRET", "WECOM_CALLBACK_CORP_SECRET"])
+def test_bytes_that_are_no_text(name: str) -> None:
+    """ADP-1.3: an environment may hold them, a request cannot."""
+    with pytest.raises(BadSetting, match=f"^{name}: is not UTF-8"):
+        setting({name: "user:\udcff"}, name)
 
 
 def test_needed() -> None:

@@ -1,6 +1,7 @@
 """How long a lane waits, and what is said of it."""
 
 import threading
+from dataclasses import replace
 
 import pytest
 
@@ -28,6 +29,27 @@ def test_what_is_held_back_is_no_try() -> None:
     assert waits.later("a", "m2", DOWN, held=False) == Later(1.0, "down")
     waits.over("a")
     assert waits.later("a", "m2", DOWN, held=False) == Later(1.0, "down")
+
+
+@pytest.mark.parametrize("hint", [0.1, 1.0, None])
+def test_a_platform_that_is_never_content(hint: float | None) -> None:
+    """ADP-6.5: the same short wait is asked for again and again: each is longer all the same."""
+    waits, slow = Waits(lambda: 1.0), ChannelResult("not_sent", retry_after=hint, again=True)
+    told = [waits.later("a", "m1", slow, held=False).after_s for _ in range(9)]
+    assert told[0] == hint or hint is None
+    assert told[-1] == 60 and told[4] >= 8 and sum(told) > 180
+    longer = replace(slow, retry_after=90.0)
+    assert waits.later("a", "m1", longer, held=False).after_s == 90
+
+
+def test_a_part_that_gets_through() -> None:
+    """ADP-6.5: the tries are a part's: of ten that each fail once, each waits a second."""
+    waits = Waits(lambda: 1.0)
+    for done in range(10):
+        assert waits.later("a", "m1", replace(DOWN, done=done), held=False).after_s == 1.0
+    assert waits.later("a", "m1", replace(DOWN, done=9), held=False).after_s == 2.0
+    assert waits.later("a", "m1", replace(HELD, done=10), held=True).after_s == 3.0
+    assert waits.later("a", "m1", replace(DOWN, done=10), held=False).after_s == 1.0
 
 
 def test_the_platforms_last_words() -> None:

@@ -169,3 +169,14 @@ def test_settings(env: dict[str, str], named: str) -> None:
     with pytest.raises(BadSetting, match=named) as caught:
         adapter.build_request(adapter.parse_target("ci", None), Outgoing("hi", "k"))
     assert "hush" not in caught.value.text
+
+
+def test_a_name_that_is_none() -> None:
+    """ADP-20.6: a slip in a name is answered with the names that there are, and no URL."""
+    env = {f"WEBHOOK_W{n:02}_URL": "https://hush.example/" for n in range(12)}
+    adapter = Webhook({**env, "WEBHOOK_OFF_URL": " ", "WEBHOOK_W00_SECRET": SECRET})
+    with pytest.raises(BadSetting) as caught:
+        adapter.build_request(adapter.parse_target("nope", None), Outgoing("hi", "k"))
+    shown = caught.value.text
+    assert shown.startswith("WEBHOOK_NOPE_URL: not set") and "hush" not in shown
+    assert shown.endswith(f"set are {', '.join(sorted(env)[:10])}")

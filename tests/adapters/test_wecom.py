@@ -11,6 +11,7 @@ import respx
 from fakes.carrier import Carrier
 from wakebus.adapters.base import Outgoing, Response
 from wakebus.adapters.errors import BadSetting, BadTarget, Rejected
+from wakebus.adapters.facts.wecom import AGENT, CORP
 from wakebus.adapters.wecom import WeCom
 
 API = "https://qyapi.weixin.qq.com/cgi-bin"
@@ -258,6 +259,16 @@ def test_a_chat_that_is_not_set_up(chat: str, lacking: str, named: str) -> None:
     with pytest.raises(BadSetting, match=named):
         adapter.ways(adapter.parse_target(chat, None), Outgoing("hi", "k"))
     assert adapter.ways(adapter.parse_target("chat:C1", None), Outgoing("hi", "k")) == ("app",)
+
+
+@pytest.mark.parametrize(
+    ("chat", "names"), [("user:ann", (*CORP, AGENT)), ("@all", (*CORP, AGENT)), ("chat:C1", CORP)]
+)
+def test_all_that_a_chat_needs(chat: str, names: tuple[str, ...]) -> None:
+    """ADP-18.8: all that is missing is named at once, not one after the other."""
+    adapter = WeCom({})
+    with pytest.raises(BadSetting, match=f"^{', '.join(names)}: not set"):
+        adapter.ways(adapter.parse_target(chat, None), Outgoing("hi", "k"))
 
 
 def test_the_check() -> None:

@@ -56,6 +56,34 @@ def test_the_newest_death_first(store: Store) -> None:
     assert row == {**told, "ended": 10.0, "claimed": False, "retried": 0, "in_doubt": False}
 
 
+def test_the_channel_is_told(store: Store) -> None:
+    """PROTOCOL-10.7, 10.10: where a body has one; and what its channel said of what has ended."""
+    ended(store, "a", 1.0, body={"text": "x", "channel": "feishu:oc_1?thread=om_1"})
+    ended(store, "b", 2.0, "refused")
+    said = json.dumps({"channel": {"result": "uncertain"}})
+    ended(store, "c", 3.0, "handled", outcome=said, body={"text": "x", "channel": "ntfy:t"})
+    ended(store, "d", 4.0, "handled", outcome=json.dumps({"channel": "odd"}))
+    assert [row.get("channel") for row in page(store).rows] == [None, "feishu:oc_1?thread=om_1"]
+    rows = letters.inbox(store.db, "worker", ended=True, after=[], limit=9).rows
+    assert [row.get("result") for row in rows] == [None, None, "uncertain", None]
+
+
+def test_a_retry_keeps_what_a_channel_said(store: Store) -> None:
+    """PROTOCOL-10.8: the outcome ends with that life; its channel result is a step from then on."""
+    channel = {"result": "rejected", "chat": "feishu:oc_1", "at": 5.0, "reason": "r" * 900}
+    ended(store, "a", 6.0, "refused", outcome=json.dumps({"channel": channel}))
+    ended(store, "b", 6.0, "refused", outcome=json.dumps({"channel": {**channel, "at": ["x"]}}))
+    ended(store, "c", 6.0)
+    for id in "abc":
+        assert letters.revive(store.db, [id], 7.0, '{"what": "retried"}\n')
+    logs = dict(store.db.execute("SELECT id, log FROM message").fetchall())
+    told = {id: [json.loads(line) for line in log.splitlines()][-2:] for id, log in logs.items()}
+    first = {"t": 5.0, "what": "channel", "by": "worker", "why": "rejected feishu:oc_1"}
+    assert told["a"] == [first, {"what": "retried"}]
+    assert told["b"][0] == {**first, "t": 6.0}
+    assert not [step for step in told["c"] if step["what"] == "channel"]
+
+
 @pytest.mark.parametrize("oldest", [True, False])
 def test_pages_meet_every_row_once(store: Store, oldest: bool) -> None:
     """PROTOCOL-10.7: also where many died at the same moment."""
@@ -119,9 +147,40 @@ def test_what_may_have_been_done(store: Store, fields: dict[str, Any], doubt: bo
     assert letters.find(store.db, ["m"]).rows[0]["in_doubt"] is doubt
 
 
+def steps(*words: str) -> str:
+    """Return a log of steps: `started`, `dead`, `dead none`, `dead maybe`, `retried`."""
+    pairs = (word.partition(" ") for word in words)
+    told = ({"what": what, **({"work": work} if work else {})} for what, _, work in pairs)
+    return "".join(json.dumps(step) + "\n" for step in told)
+
+
+@pytest.mark.parametrize(
+    ("log", "doubt"),
+    [
+        (steps("started", "dead none"), False),
+        (steps("started", "dead none", "notice lost"), False),
+        (steps("started", "dead"), True),
+        (steps("dead maybe"), True),
+        (steps("started", "dead none", "retried", "dead"), False),
+        (steps("started", "dead none", "retried", "started", "dead"), True),
+        (steps("started", "dead none", *["later"] * 1_000, "retried", "dead"), True),
+        (steps("started", "dead none", *["later"] * 1_000, "retried"), True),
+        (steps("started", "dead", *["later"] * 1_000, "retried", "dead none"), False),
+    ],
+)
+def test_what_its_receiver_said_last(store: Store, log: str, doubt: bool) -> None:
+    """
+    PROTOCOL-10.8: that nothing was done counts more than a start, for this life of the message.
+
+    Where steps may be missing, what was said of an earlier life counts for nothing.
+    """
+    ended(store, "m", 1.0, line=log)
+    assert page(store).rows[0]["in_doubt"] is doubt
+
+
 def test_a_new_life(store: Store) -> None:
     """PROTOCOL-10.8: last of its lane, new attempts and deadline, the same content and steps."""
-    ended(store, "a", 1.0, ttl_s=60, reply_to="r", line="one\n", started_before=True)
+    ended(store, "a", 1.0, ttl_s=60, reply_to="r", line='{"what": "1"}\n', started_before=True)
     store.mark("a", "")
     ended(store, "b", 1.0, "refused", key="k")
     ended(store, "c", 1.0, "handled")
@@ -135,7 +194,7 @@ def test_a_new_life(store: Store) -> None:
     assert [one[k] for k in kept] == [before[k] for k in kept]
     assert (one["state"], one["deadline"], one["deaths"]) == ("queued", 1_060.0, 0)
     assert (one["done"], one["reason"], one["outcome"], one["retried"]) == (None, None, None, 1)
-    assert one["log"] == "one\nagain\n"
+    assert one["log"] == '{"what": "1"}\nagain\n'
     assert (one["started_before"], one["redelivered"]) == (1, 0)
     assert (two["started_before"], two["redelivered"]) == (0, 1)
     assert [row["id"] for row in store.open_messages()] == ["d", "a", "b"]

@@ -104,6 +104,22 @@ def test_later_holds_its_lane_only() -> None:
     assert take_all(box, 5.0) == ["m1"]
 
 
+def test_what_holds_a_lane_up_is_known() -> None:
+    """PROTOCOL-6.10: by its message, also after that expired, until one gets through."""
+    box = filled("a", "a", "a", "b")
+    first, second, third, other = box.entries.values()
+    box.take(0)
+    box.put_off("m1", "429", held_until=5.0)
+    assert first.put_off == "429" and not second.put_off
+    assert box.held_up(third) == ("m1", "429") and box.held_up(other) == ("", "")
+    first.state = State.DEAD
+    box.end("m1")
+    assert box.held_up(third) == ("m1", "429")
+    second.state = State.HANDLED
+    box.end("m2")
+    assert box.held_up(third) == ("", "")
+
+
 def test_later_twice_counts_from_the_second() -> None:
     """PROTOCOL-6.7: an older release does not open the lane early."""
     box = filled("a")

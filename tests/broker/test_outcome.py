@@ -40,6 +40,14 @@ def test_later_is_a_number_of_seconds(after: Any, seconds: float) -> None:
     assert ack(Later(1, "throttled"))[1] == {"after_s": 1.0, "reason": "throttled"}
 
 
+@pytest.mark.parametrize("work", ["none", "maybe"])
+def test_later_says_what_was_done(work: Any) -> None:
+    """Whether work may have been done; what is no such word is not said."""
+    assert ack(Later(1, work=work))[1] == {"after_s": 1.0, "work": work}
+    for odd in ("perhaps", 7, None, ["none"]):
+        assert ack(Later(1, work=odd))[1] == {"after_s": 1.0}  # type: ignore[arg-type]
+
+
 def test_a_refusal_has_a_reason() -> None:
     """Its reason is cut to what the protocol takes, and holds nothing that JSON cannot carry."""
     verb, fields = ack(Refusal("a\ud800b" + "x" * 2000, {"a": 1}))

@@ -46,8 +46,8 @@ def test_a_bad_address_file_is_named(tmp_path: Path, text: str) -> None:
 
 
 def test_no_address_file(tmp_path: Path) -> None:
-    """The commonest case: no broker has started here."""
-    with pytest.raises(NotRunning, match="no broker"):
+    """The commonest case: none has started here, or it was stopped."""
+    with pytest.raises(NotRunning, match="no broker runs here"):
         paths.read_address(tmp_path)
     with pytest.raises(NotRunning):
         paths.read_address(tmp_path / "missing")

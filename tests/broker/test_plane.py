@@ -51,5 +51,5 @@ def test_an_older_broker_has_no_events(bus_root: Path, missing: str) -> None:
 
 def test_no_broker(bus_root: Path) -> None:
     """The usual words."""
-    with pytest.raises(NotRunning, match="no broker has started here"):
+    with pytest.raises(NotRunning, match="no broker runs here"):
         plane(ROUTER, explicit=False)

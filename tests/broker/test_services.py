@@ -10,6 +10,8 @@ import psutil
 import pytest
 
 from fakes.broker import Broker, until
+from wakebus.broker import Client
+from wakebus.broker.errors import UnknownTarget
 
 SERVICE = """
 import os, pathlib, sys
@@ -67,6 +69,19 @@ def serving(root: Path) -> Broker:
 def ended(pid: int) -> bool:
     """Whether a process is there no more."""
     return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+
+
+def test_a_service_is_known_before_it_comes(bus_root: Path, service: Service) -> None:
+    """PROTOCOL-1.9: what is sent to it at once waits for it; not where services do not run."""
+    broker = serving(bus_root)
+    with Client(broker.address) as client:
+        assert client.send("probe", "early", sender="ci").state == "queued"
+    assert broker.stop() == 0
+    (bus_root / "none").mkdir()
+    other = Broker(bus_root / "none", services=False).start()
+    with Client(other.address) as client, pytest.raises(UnknownTarget):
+        client.send("probe", "early", sender="ci")
+    assert other.stop() == 0
 
 
 def test_a_service_lives_and_ends_with_the_broker(bus_root: Path, service: Service) -> None:

@@ -312,6 +312,72 @@ def test_expiry_of_what_was_put_off(broker: Broker, peers: MakePeer) -> None:
     assert "429: {slow}" in sender.take()["message"]["body"]["text"]
 
 
+def test_expiry_behind_what_was_put_off(broker: Broker, peers: MakePeer) -> None:
+    """PROTOCOL-6.10, PROTOCOL-6.11: what waited behind it has its words, and names it."""
+    sender, peer = peers(broker), peers(broker)
+    sender.register("s")
+    peer.register("e")
+    head = sender.send("e", sender="s")["id"]
+    peer.say("later", peer.take(), after_s=3600, reason="429: slow")
+    behind = sender.send("e", sender="s", ttl_s=0.1)["id"]
+    until(lambda: traced(peer, behind)["state"] == "dead")
+    assert traced(peer, behind)["reason"] == f"it expired; it waited behind {head}: 429: slow"
+    assert "429: slow" in sender.take()["message"]["body"]["text"]
+
+
+def begun(peer: Peer, said: list[str]) -> str:
+    """Return a message on which work had begun, and which was put off with each of `said`."""
+    id: str = peer.send("e", sender="e")["id"]
+    for number, word in enumerate(said, 1):
+        delivery = peer.take()
+        if word != "held":
+            peer.say("started", delivery)
+        work = {"work": word} if word in ("none", "maybe") else {}
+        peer.say("later", delivery, after_s=0 if number < len(said) else 3600, **work)
+    return id
+
+
+@pytest.mark.parametrize(
+    ("said", "doubt"),
+    [
+        (["none"], False),
+        (["nothing said"], True),
+        (["maybe"], True),
+        (["maybe", "none"], False),
+        (["none", "nothing said"], True),
+        # Put off before it began again: what was said last still counts.
+        (["none", "held"], False),
+        (["maybe", "held"], True),
+    ],
+)
+def test_given_up_after_work_had_begun(
+    broker: Broker, peers: MakePeer, said: list[str], doubt: bool
+) -> None:
+    """PROTOCOL-6.7, PROTOCOL-10.7, PROTOCOL-10.8: where nothing was done it is in no doubt."""
+    peer = peers(broker)
+    peer.register("e")
+    id = begun(peer, said)
+    last = next((word for word in reversed(said) if word != "held"), "")
+    word = last if last in ("none", "maybe") else None
+    assert traced(peer, id).get("work") == word
+    peer.ask("cancel", id=id)
+    assert peer.ask("dead", limit=1)["letters"][0]["in_doubt"] is doubt
+    assert peer.ask("retry", ids=[id])["retried"] == ([] if doubt else [id])
+
+
+def test_what_is_no_word_of_work(broker: Broker, peers: MakePeer) -> None:
+    """PROTOCOL-6.7: it is refused, and the message stays in hand."""
+    peer = peers(broker)
+    peer.register("e")
+    id = peer.send("e", sender="e")["id"]
+    delivery = peer.take()
+    for odd in ("all", 7, None, ["none"]):
+        found = peer.error("later", **reference(delivery), after_s=1, work=odd)
+        assert isinstance(found, errors.BadMessage)
+    peer.say("handled", delivery)
+    assert traced(peer, id)["state"] == "handled" and "later" not in steps(peer, id)
+
+
 def test_expiry_of_what_a_restart_finds(broker: Broker, peers: MakePeer) -> None:
     """PROTOCOL-6.10: the broker's own deadline is stored."""
     id = peers(broker).send("e", queue=True, ttl_s=0.05)["id"]

@@ -48,7 +48,7 @@ def test_no_bus_has_started(own_desk: Desk, verb: str) -> None:
     """Exit 1 and how to start one; nobody starts it unasked."""
     done = own_desk.run(*EVERY[verb], timeout=SECONDS)
     assert (done.status, done.out) == (1, "")
-    assert "no broker has started here" in done.err and "hermes-busd start" in done.err
+    assert "no broker runs here" in done.err and "hermes-busd start" in done.err
     assert own_desk.left() == []
 
 

@@ -1,8 +1,15 @@
-"""The installed adapters, each with its card and its recorded answers (tests/adapters/answers)."""
+"""
+Adapters, each with its card and its recorded answers.
+
+Ours have theirs in tests/adapters/answers. Another package's are run too where `WAKEBUS_ANSWERS`
+names a folder with a folder of theirs in it.
+"""
 
 import json
+import os
+from collections.abc import Iterable
 from functools import cache
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +19,29 @@ from wakebus.adapters import registry
 from wakebus.adapters.base import Adapter, Outgoing, Request, Response, Target
 
 ANSWERS = Path(__file__).parents[1] / "adapters" / "answers"
-NAMES = sorted({entry.name for entry in entry_points(group="wakebus.adapters")})
+
+
+def folders(entries: Iterable[EntryPoint], theirs: str) -> dict[str, Path]:
+    """Return where the answers of each adapter lie that is to be run; `theirs`: "" for none."""
+    found = {}
+    for entry in entries:
+        folder = Path(theirs, entry.name) if theirs else None
+        if folder and folder.is_dir():
+            found[entry.name] = folder
+        elif entry.value.startswith("wakebus."):
+            found[entry.name] = ANSWERS / entry.name
+    return dict(sorted(found.items()))
+
+
+FOLDERS = folders(
+    entry_points(group="wakebus.adapters"), os.environ.get("WAKEBUS_ANSWERS", "").strip()
+)
+NAMES = list(FOLDERS)
 RECORDED = sorted(
-    (file.parent.name, file.stem) for file in ANSWERS.glob("*/*.json") if file.stem != "card"
+    (name, file.stem)
+    for name, folder in FOLDERS.items()
+    for file in folder.glob("*.json")
+    if file.stem != "card"
 )
 each = pytest.mark.parametrize("name", NAMES)
 
@@ -22,14 +49,14 @@ each = pytest.mark.parametrize("name", NAMES)
 @cache
 def card(name: str) -> dict[str, Any]:
     """Return `answers/NAME/card.json`."""
-    found: dict[str, Any] = json.loads((ANSWERS / name / "card.json").read_text())
+    found: dict[str, Any] = json.loads((FOLDERS[name] / "card.json").read_text())
     return found
 
 
 @cache
 def record(name: str, file: str) -> dict[str, Any]:
     """Return one recorded answer."""
-    found: dict[str, Any] = json.loads((ANSWERS / name / f"{file}.json").read_text())
+    found: dict[str, Any] = json.loads((FOLDERS[name] / f"{file}.json").read_text())
     return found
 
 

@@ -21,8 +21,6 @@ __all__ = ["Message", "Platform", "Seen", "Step"]
 
 # Routes whose requests put a text into a chat.
 TEXTS = ("send", "webhook", "session")
-# Routes that ask for the credential; a webhook is its own.
-CLOSED = ("send", "check")
 
 
 class Platform:
@@ -164,8 +162,8 @@ class Platform:
         call, route = seen.call, seen.route
         if seen.step.endswith("_lost") and seen.step != "error_500_lost":
             return Answer(0, b"")
-        if route in CLOSED and seen.token != rules.good(self.generation):
-            return rules.unauthorized(call)
+        if not rules.admits(call, route, self.generation):
+            return rules.permanent(call) if route == "webhook" else rules.unauthorized(call)
         if seen.step not in ACCEPTING:
             return _misdeed(rules, seen, self.hint)
         if route == "token":

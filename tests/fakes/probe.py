@@ -145,12 +145,15 @@ class Turnstile:
         self.waits = list(waits)
         self.seen: list[object] = []
 
-    def enter(self, adapter: Adapter, target: Target, key: str) -> None:
+    def enter(self, adapter: Adapter, target: Target, key: str, left: int = 0) -> None:
         wait = self.waits.pop(0) if self.waits else None
         if wait is not None:
             self.seen.append(wait)
             raise Held("our own pace", retry_after=wait)
         self.seen.append(f"in {target} {key}")
+
+    def begin(self) -> None:
+        self.seen.append("begins")
 
     def leave(self, adapter: Adapter, target: Target, error: DeliveryError | None) -> None:
         self.seen.append("out" if error is None else f"out: {error.text}")
@@ -240,7 +243,10 @@ class Broken:
         self._do("parts")
         return {}
 
-    def begin(self, number: int, now: float) -> None:
+    def found(self) -> str:
+        return ""
+
+    def begin(self, number: int, now: float, found: str = "") -> None:
         self._do("begin")
 
     def end(self, number: int, word: Word, id: str = "") -> None:

@@ -3,8 +3,10 @@ The courier keeps its pace: real broker, real courier service, platforms on loop
 limits, are down, or throttle for a long time; and kills while messages wait for their places.
 """
 
+import sqlite3
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -208,3 +210,47 @@ def test_the_end_of_a_message_is_told(plain: Stage) -> None:
         boss.is_told(late, "99991400")
     assert plain.requested() == ["no", "late", "hi"]
     until(lambda: state(plain, "feishu").get("throttled_until"))
+
+
+@pytest.fixture
+def telegram() -> Iterator[Stage]:
+    """Telegram's limit of a chat, in seconds."""
+    yield from staged("telegram", TELEGRAM_RATE_CHAT="4/1")
+
+
+def test_two_long_texts_to_one_chat(telegram: Stage) -> None:
+    """ADP-6.27: at the platform's pace, each in one piece; a short one goes between or behind."""
+    texts = {name: "\n\n".join(f"{name}{n} {'y' * 3000}" for n in range(4)) for name in "AB"}
+    ids = [telegram.send("telegram:5", text, f"agent-{name}") for name, text in texts.items()]
+    ids.append(telegram.send("telegram:5", "short", "agent-C"))
+    told = [telegram.outcome(id) for id in ids]
+    assert [(one["result"], one.get("done")) for one in told] == [
+        ("sent", 4),
+        ("sent", 4),
+        ("sent", None),
+    ]
+    stands = [mark for mark in telegram.stands("telegram:5") if mark != "short"]
+    assert "".join(mark[0] for mark in stands) in ("AAAABBBB", "BBBBAAAA")
+    assert [mark[1] for mark in stands] == [*"01230123"]
+
+
+def test_a_long_wait_outlives_the_courier(plain: Stage) -> None:
+    """ADP-6.28: the next courier asks for nothing before the time that its predecessor was told."""
+    plain.platform.hint = 600.0
+    plain.platform.plan("send", "throttle_429", chat="oc_a")
+    with plain.desk.client() as bus:
+        first = plain.send("feishu:oc_a", "one")
+        until(lambda: put_off(bus, first), 30)
+        until(lambda: notebook_has_a_wait(plain), 30)
+        plain.kill("courier")
+        plain.courier()
+        other = plain.send("feishu:oc_b", "two")
+        until(lambda: put_off(bus, other), 30)
+        assert "asked to wait" in put_off(bus, other)[0]
+    assert plain.requested() == ["one"]
+
+
+def notebook_has_a_wait(stage: Stage) -> bool:
+    """Whether the courier has written one down."""
+    with closing(sqlite3.connect(stage.desk.root / "bus" / "courier.db")) as db:
+        return bool(db.execute("SELECT count(*) FROM shut").fetchone()[0])

@@ -61,6 +61,13 @@ def test_codes(status: int, code: int, error: type[DeliveryError]) -> None:
         facts.read(Response(status, body))
 
 
+def test_code_0_is_not_shown() -> None:
+    """ADP-14.1: it says nothing: the status stands there instead, once."""
+    body = json.dumps({"message": "401: Unauthorized", "code": 0}).encode()
+    with pytest.raises(Rejected, match=r"^401: Unauthorized; check DISCORD_BOT_TOKEN$"):
+        facts.read(Response(401, body))
+
+
 def test_advice_for_what_is_mended_by_hand() -> None:
     """A listed rejection says what to do next."""
     assert all(found.advice for found in facts.CODES.values() if found.kind == "rejected")
@@ -88,3 +95,10 @@ def test_keyed() -> None:
     assert facts.keyed(long) == facts.keyed(long)
     assert len(facts.keyed(long)["nonce"]) == 25 != facts.keyed(short)["nonce"]
     assert facts.keyed(long)["enforce_nonce"] is True
+
+
+@pytest.mark.parametrize("body", [b"{}", b'{"id": "1"}', b'{"id": 1, "username": "bus"}'])
+def test_who_is_nobody(body: bytes) -> None:
+    """ADP-14.10: an answer without our name and id is none."""
+    with pytest.raises(DeliveryError):
+        facts.who(Response(200, body))

@@ -5,21 +5,24 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wakebus.adapters import bodies
-from wakebus.adapters.base import Response
+from fakes import markdown
+from wakebus.adapters import bodies, marks
+from wakebus.adapters.base import Outgoing, Response
 from wakebus.adapters.dingtalk import DingTalk
 from wakebus.adapters.errors import DeliveryError, Throttled, Uncertain
 from wakebus.adapters.facts import dingtalk, feishu
 from wakebus.adapters.feishu import Feishu
 
+HOOK = "https://open.feishu.cn/open-apis/bot/v2/hook/x"
+
 
 @given(st.text(st.sampled_from('a"\\\n 中😀')), st.text(st.sampled_from('a"\\\n 中😀')))
 def test_a_longer_text_measures_more(one: str, two: str) -> None:
     """Cutting finds its place by halving: the measure grows with the text."""
-    for change in (dingtalk.with_breaks, feishu.without_mentions):
+    for change in (marks.dingtalk, feishu.without_mentions):
         assert bodies.nested(change(one)) <= bodies.nested(change(one + two))
 
 
@@ -42,21 +45,48 @@ def test_without_mentions(text: str, shown: str) -> None:
 @pytest.mark.timeout(30)
 @pytest.mark.parametrize("unit", ["\n", "[", "![", "`", "< ", "<", "|", "*", "  ", "![a](", "<\n/"])
 def test_a_hostile_text(unit: str) -> None:
-    """Half a mebibyte of marks is read in no time worth speaking of, not in its square."""
-    text = unit * (1 << 18)
-    bodies.is_markdown(text)
-    feishu.without_images(feishu.without_mentions(text))
+    """A hundred kilobytes of marks are read in no time worth speaking of, not in its square."""
+    text = unit * (1 << 16)
+    feishu.measure(text)
+    feishu.measure(unit * (15_000 // len(unit)))
+    marks.safe(feishu.without_mentions(text))
     dingtalk.titled(text)
 
 
-def test_without_images() -> None:
-    """A picture from elsewhere is a link."""
-    assert feishu.without_images("a ![x](https://y) [z](w)!") == "a [x](https://y) [z](w)!"
+TABLE = "| a | **b** |\n|---|--:|\n| 中文 | <at id=all> |"
 
 
-def test_with_breaks() -> None:
-    """Single line ends become breaks; paragraphs stay."""
-    assert dingtalk.with_breaks("a\nb\n\nc") == "a  \nb\n\nc"
+WIDE = f"\n| {'x' * 40} | y |\n|-|-|\n" + "|a|b|\n" * 50
+
+
+@given(markdown.texts(), st.sampled_from(["", TABLE, WIDE, f"> {TABLE}"]))
+@settings(max_examples=60, deadline=None)
+def test_what_is_measured_is_enough(text: str, more: str) -> None:
+    """ADP-9.9: whichever way a text takes, no body is larger than its measure."""
+    adapter = Feishu({"FEISHU_APP_ID": "a", "FEISHU_APP_SECRET": "b", "FEISHU_WEBHOOK_URL": HOOK})
+    for chat, way in (("user_id:" + "u" * 64, "post"), ("oc_1", "text"), ("webhook", "webhook")):
+        target = adapter.parse_target(chat, None)
+        outgoing = Outgoing(text + more, "k" * 50, token="t", way=way)
+        body = adapter.build_request(target, outgoing).body
+        assert len(body) <= adapter.measure(text + more)
+
+
+def test_a_table_in_a_post() -> None:
+    """ADP-9.7: a block of code, aligned; in a text's own way it stays as it is."""
+    md = json.loads(feishu.message("post", Outgoing(f"x\n\n{TABLE}\n\n- y", "k"))["content"])
+    shown = md["zh_cn"]["content"][0][0]["text"]
+    first, _, last = shown.partition("\n\n```\n")
+    assert first == "x" and last.endswith("```\n\n- y") and "| a |" not in shown
+    assert "＜at id=all>" in shown and "中文" in shown and "**" not in shown
+    plain = json.loads(feishu.message("text", Outgoing(TABLE, "k"))["content"])["text"]
+    assert plain == feishu.without_mentions(TABLE)
+
+
+def test_a_mention_by_its_entity_in_a_table() -> None:
+    """ADP-9.7: what a cell's entity names is in a block of code, and calls nobody there either."""
+    text = "|a|\n|-|\n|&lt;at user_id=all&gt;|"
+    content = feishu.message("post", Outgoing(text, "k"))["content"]
+    assert "＜at user_id=all>" in content and "<at" not in content
 
 
 @pytest.mark.parametrize(
@@ -94,7 +124,10 @@ def test_of_feishu(body: dict[str, Any]) -> None:
 
 def test_of_dingtalk() -> None:
     """No error code, no list with the user in it."""
-    for body in ({"errcode": 0}, {"processQueryKey": "k", "invalidStaffIdList": []}):
+    for body in (
+        {"errcode": 0, "errmsg": "ok"},
+        {"processQueryKey": "k", "invalidStaffIdList": []},
+    ):
         assert dingtalk.read(Response(200, json.dumps(body).encode())) == body
     for bad in ({"errcode": 0.5}, {"errcode": None}, {"errcode": False}, {"errcode": "0"}):
         with pytest.raises(Uncertain):
@@ -127,7 +160,7 @@ def test_a_success_is_exactly_that(status: int, body: dict[str, Any]) -> None:
         if isinstance(adapter, Feishu):
             assert body.get("code", body.get("StatusCode")) == 0
         else:
-            assert body.get("errcode") == 0 or body["processQueryKey"] == "a"
+            assert body["processQueryKey"] == "a"  # no `errmsg` is "ok"
             assert not any(body.get(name) for name in (*LISTS, "punish"))
 
 

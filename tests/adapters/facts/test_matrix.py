@@ -59,6 +59,13 @@ def test_steps(kind: str, chat: str, body: dict[str, Any], then: str, there: str
     assert matrix.step(now, answer(200, body)) == Target("matrix", there, EVENT, then)
 
 
+@pytest.mark.parametrize("room", [f"!r:s:{EVENT}", f"!r:{EVENT}", "#r:s", "@a:s", "!r s", "", None])
+def test_an_alias_leads_to_a_room(room: object) -> None:
+    """ADP-16.2: an answer with a thread behind the room, or with none at all, is no room."""
+    with pytest.raises(Uncertain):
+        matrix.step(Target("matrix", "#a:b", kind="alias"), answer(200, {"room_id": room}))
+
+
 def test_the_last_step() -> None:
     """A room is written to when the server itself says that it has no encryption."""
     room = Target("matrix", "!r", kind="room")

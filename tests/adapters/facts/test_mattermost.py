@@ -69,7 +69,8 @@ def test_any_answer(now: Target, status: int, body: Any) -> None:
     except DeliveryError:
         return
     assert 200 <= status < 300 and found.kind != now.kind
-    assert mattermost.ID.fullmatch(found.chat_id.split(" ")[0]) or found.chat_id == "t-1/ops"
+    shape = mattermost.IDS["named"] if now.kind == "name" else mattermost.ID
+    assert shape.fullmatch(found.chat_id.split(" ")[0])
 
 
 def test_a_success_names_a_post() -> None:
@@ -96,3 +97,11 @@ def test_advice_by_status(status: int, advice: str) -> None:
 def test_advice_for_what_is_mended_by_hand() -> None:
     """A listed rejection says what to do next."""
     assert all(found.advice for found in mattermost.CODES.values() if found.kind == "rejected")
+
+
+@pytest.mark.parametrize("name", ["", None, 7])
+def test_who_is_nobody(name: object) -> None:
+    """ADP-15.8: an answer without our name is none."""
+    body = {"id": "a" * 26, "username": name}
+    with pytest.raises(Uncertain):
+        mattermost.who(Response(200, json.dumps(body).encode()))

@@ -1,14 +1,15 @@
 """What Slack says and wants to hear."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wakebus.adapters.base import Response
-from wakebus.adapters.errors import DeliveryError, Rejected, Unavailable
+from wakebus.adapters.base import File, Response
+from wakebus.adapters.errors import DeliveryError, Rejected, Unavailable, Uncertain
 from wakebus.adapters.facts import slack as facts
 from wakebus.adapters.slack import Slack
 
@@ -39,18 +40,46 @@ def test_a_success_is_exactly_that(status: int, body: dict[str, Any]) -> None:
 def test_a_webhooks_word(status: int, body: bytes, fine: bool) -> None:
     """ADP-13.7: `ok` in a 2xx, and nothing like it."""
     if fine:
-        assert facts.read(Response(status, body)) == {}
+        assert facts.sent(Response(status, body), hook=True) == ""
         return
     with pytest.raises(DeliveryError):
-        facts.read(Response(status, body))
+        facts.sent(Response(status, body), hook=True)
+
+
+@pytest.mark.parametrize("body", [b"ok", b"no_service"])
+def test_a_word_is_no_answer_of_the_web_api(body: bytes) -> None:
+    """ADP-13.7: where there is no webhook, and to any other question, a plain word says nothing."""
+    response = Response(200, body)
+    asked: list[Callable[[], object]] = [
+        *(lambda: facts.opened(response), lambda: facts.who(response)),
+        lambda: Slack({"SLACK_BOT_TOKEN": "xoxb-1"}).parse_response(response),
+        lambda: facts.uploaded(File("a", b"x"), response, "https://slack.com/api"),
+    ]
+    for ask in asked:
+        with pytest.raises(Uncertain):
+            ask()
+
+
+@pytest.mark.parametrize("body", [{"ok": True}, {"ok": True, "user": "bus", "team": 7}])
+def test_who_is_nobody(body: dict[str, Any]) -> None:
+    """ADP-13.10: an answer without our name and workspace is none."""
+    with pytest.raises(Uncertain):
+        facts.who(Response(200, json.dumps(body).encode()))
+
+
+@pytest.mark.parametrize("id", ["C0123456789", "G0123456789", "U0123456789", "D1?x=1", "", 5])
+def test_another_chat_is_not_the_person(id: object) -> None:
+    """ADP-13.3: what conversations.open opens is a direct chat; a wrong answer chooses no other."""
+    with pytest.raises(Uncertain):
+        facts.opened(Response(200, json.dumps({"ok": True, "channel": {"id": id}}).encode()))
 
 
 def test_a_proxys_word() -> None:
     """ADP-13.7: a plain word without a _ is not Slack's: the text is kept for later."""
     with pytest.raises(Unavailable):
-        facts.read(Response(403, b"forbidden"))
+        facts.sent(Response(403, b"forbidden"), hook=True)
     with pytest.raises(Rejected):
-        facts.read(Response(403, b"action_prohibited"))
+        facts.sent(Response(403, b"action_prohibited"), hook=True)
 
 
 @pytest.mark.parametrize("code", ["service_unavailable", "request_timeout", "team_added_to_org"])

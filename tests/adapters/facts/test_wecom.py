@@ -68,10 +68,18 @@ def test_an_app_without_a_name() -> None:
 
 @pytest.mark.parametrize(
     ("text", "shown"),
-    [("<@zhang> hi", "＜@zhang> hi"), ("a<b @c", "a<b @c"), ("<@", "＜@"), ("< @a>", "< @a>")],
+    [
+        *(("<@zhang> hi", "＜@zhang> hi"), ("a<b @c", "a<b @c"), ("<@", "＜@"), ("< @a>", "< @a>")),
+        ('<a href="https://e">b</a>', '＜a href="https://e">b＜/a>'),
+        *(
+            ("<A\nhref=x>", "＜A\nhref=x>"),
+            ("<a/href=x>", "＜a/href=x>"),
+            ("<abc> a<a1", "<abc> a<a1"),
+        ),
+    ],
 )
 def test_without_mentions(text: str, shown: str) -> None:
-    """Nobody is called, and it can still be read."""
+    """ADP-18.4: nobody is called, a link shows where it leads, and it can still be read."""
     assert facts.without_mentions(text) == shown
 
 
@@ -82,3 +90,15 @@ def test_what_is_measured_is_enough(text: str) -> None:
     for whole in ("plain", "**marks**"):
         body = facts.content(text, whole)
         assert len(body[body["msgtype"]]["content"].encode()) <= facts.measure(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        *(("*x*", "markdown"), ("1) a", "markdown"), ("a\n---", "markdown"), ("`a`", "markdown")),
+        *(("2*3*4", "text"), ("5 ** 2", "text"), ("| a |", "text"), ("[a](b)", "text")),
+    ],
+)
+def test_markdown(text: str, kind: str) -> None:
+    """ADP-18.4: Markdown is what the markup makes something of, here as on every platform."""
+    assert facts.content(text, "")["msgtype"] == kind

@@ -44,11 +44,22 @@ def test_a_success_is_exactly_that(status: int, body: dict[str, Any]) -> None:
         ("rate limited", Throttled),
         ("frequency limit", Throttled),
         ("操作太频繁", Throttled),
+        ("rate_limit", Throttled),
+        ("ratelimited", Throttled),
+        ("Too many messages", Throttled),
+        ("too many api calls", Throttled),
+        ("发送频率过高", Throttled),
         ("invalid to_user_id", Rejected),
+        ("operate failed", Rejected),
+        ("text exceeds the length limit", Rejected),
+        ("too many characters", Rejected),
+        ("generated text is not allowed", Rejected),
+        ("频道不存在", Rejected),
+        ("视频超过大小限制", Rejected),
     ],
 )
 def test_b14_one_number_three_meanings(message: str, error: type[DeliveryError]) -> None:
-    """B14: -2 is told apart by its words, in either field."""
+    """B14, ADP-19.5: -2 is told apart by its words, a throttle is a rate's only."""
     for name in ("ret", "errcode"):
         with pytest.raises(error):
             facts.read(answer({name: -2, "errmsg": message}))

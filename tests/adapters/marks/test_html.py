@@ -141,13 +141,24 @@ def test_matrix(text: str, shown: str) -> None:
         "*x* https://matrix.to/#/@alice:b.c",
         "<https://matrix.to/#/!room:b.c>",
         "[Alice](matrix:u/alice:b.c)",
+        "[Alice](https://matrix.to/?x#/@alice:b.c)",
+        "[Alice](https://matrix.to/./#/@alice:b.c)",
+        "[Alice](https://matrix.to?x#/%40alice:b.c)",
+        "[Alice](https://app.element.io/#/user/@alice:b.c)",
+        "[Alice](https://chat.b.c/x%23/@alice:b.c)",
+        "*x* https://app.element.io/#/room/!r:b.c",
     ],
 )
 def test_no_pills(text: str) -> None:
     """ADP-11.3: a link that a client would show as a person or a room is words."""
     read = Reader(marks.matrix_html(text))
     assert not read.links
-    assert not re.search(r"matrix\.to/#", read.text, re.IGNORECASE)
+    assert not re.search(r"matrix\.to[/?#]|#/(?:@|user|room)", read.text, re.IGNORECASE)
+
+
+def test_links_that_are_no_pills() -> None:
+    """ADP-11.4: a page's own `#/…` stays a link."""
+    assert Reader(marks.matrix_html("[a](https://b.c/#/jobs/1)")).links == ["https://b.c/#/jobs/1"]
 
 
 def test_parts_of_a_text_render_each_for_itself() -> None:

@@ -1,6 +1,7 @@
 """Discord, Mattermost, ntfy and WeCom: Markdown that goes out as Markdown."""
 
 import re
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given, settings
@@ -155,3 +156,17 @@ def test_wecom(text: str, shown: str) -> None:
 def test_ntfy(text: str, shown: str) -> None:
     """ADP-11.5: literal signs are escaped where they could be marks, and only there."""
     assert marks.ntfy(text) == shown
+
+
+@pytest.mark.parametrize("render", [marks.ntfy, marks.mattermost, marks.discord])
+@pytest.mark.parametrize(
+    "text",
+    ["[ok][1]\n\n[1]: javascript:x", "*a* ![x][1]\n\n[1]: dtmd:x", "[1]: https://a.b\n\n*a*"],
+)
+def test_a_reference_leads_nowhere(render: Callable[[str], str], text: str) -> None:
+    """ADP-11.2, ADP-11.4: we read none, so the platform must not: its line would be gone."""
+    found = MarkdownIt("commonmark").parse(render(text))
+    inner = [token for block in found for token in block.children or ()]
+    assert "[1]:" in "".join(token.content for token in inner)
+    links = {str(token.attrs.get("href", "")) for token in inner} - {""}
+    assert links <= {"https://a.b"} and "image" not in {token.type for token in inner}

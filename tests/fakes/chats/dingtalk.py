@@ -47,8 +47,8 @@ class DingTalk(Rules):
         return call.headers.get("x-acs-dingtalk-access-token", "")
 
     def fetched(self, call: Call, token: str) -> Answer:
-        """Return an accessToken, for another secret than `wrong`."""
-        if "wrong" in call.body.values():
+        """Return an accessToken for the app's secret."""
+        if call.body.get("appSecret") != "hush-hush":
             return self._error(call, "invalidClientIdOrSecret", 400)
         return reply({"accessToken": token, "expireIn": 7200})
 

@@ -57,8 +57,8 @@ class Feishu(Rules):
         return str(call.body.get("uuid", ""))
 
     def fetched(self, call: Call, token: str) -> Answer:
-        """Return a tenant_access_token, for another secret than `wrong`."""
-        if "wrong" in call.body.values():
+        """Return a tenant_access_token for the app's secret."""
+        if call.body.get("app_secret") != "hush-hush":
             return error(10014, 400)
         return reply({"code": 0, "msg": "ok", "tenant_access_token": token, "expire": 7200})
 

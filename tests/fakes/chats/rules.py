@@ -169,6 +169,7 @@ class Rules:
     key_s: float = 0.0
     renews: ClassVar[bool] = False
     token: ClassVar[str] = "hush-token"
+    hook: ClassVar[str] = "hush-hook"
 
     def settings(self, url: str) -> dict[str, str]:
         """Return the settings that lead a person's adapter to a server at `url`."""
@@ -193,6 +194,13 @@ class Rules:
     def credential(self, call: Call) -> str:
         """Return the credential that the request shows."""
         return call.bearer
+
+    def admits(self, call: Call, route: str, generation: int) -> bool:
+        """Whether the request shows what this route asks for: a webhook's secret is its URL."""
+        if route == "webhook":
+            return self.hook in call.url
+        # Who fetches a token shows a secret, which `fetched` judges; a session's URL is its own.
+        return route in ("token", "session") or self.credential(call) == self.good(generation)
 
     def good(self, generation: int) -> str:
         """Return the credential that is good now."""

@@ -37,6 +37,10 @@ class Slack(Rules):
         found = _METHOD.match(call.path)
         return _ROUTES.get(found[1], "upload") if found else ""
 
+    def credential(self, call: Call) -> str:
+        """Return the token; the URL that takes a file's bytes is one of its own."""
+        return self.token if call.path.startswith("/slack-upload") else call.bearer
+
     def chat(self, call: Call) -> str:
         """Return the channel."""
         found = call.body.get("channel") or call.body.get("channel_id")

@@ -2,6 +2,7 @@
 
 from fakes.chats.rules import Answer, Call, Rules, reply
 
+_AGENT = 1000002
 _CUT = 2048  # bytes of an app's text: 超过将截断
 _HOOK = {"text": 2048, "markdown": 4096, "markdown_v2": 4096}
 
@@ -48,13 +49,17 @@ class WeCom(Rules):
         return call.query.get("access_token", "")
 
     def fetched(self, call: Call, token: str) -> Answer:
-        """Return an access_token, for another secret than `wrong`."""
-        if "wrong" in call.query.values():
+        """Return an access_token for the app's id and secret."""
+        if call.query.get("corpsecret") != "hush-hush":
             return self._error(40001)
+        if call.query.get("corpid") != "ww1":
+            return self._error(40013)
         return reply({"errcode": 0, "errmsg": "ok", "access_token": token, "expires_in": 7200})
 
     def too_long(self, call: Call) -> Answer | None:
-        """Return 40058 for a robot's text over its limit."""
+        """Return 40056 for another app's id, 40058 for a robot's text over its limit."""
+        if call.body.get("agentid", _AGENT) != _AGENT:
+            return self._error(40056)
         kind = str(call.body["msgtype"])
         size = len(str(call.body[kind]["content"]).encode())
         over = self.route(call) == "webhook" and size > _HOOK[kind]
@@ -82,8 +87,10 @@ class WeCom(Rules):
         return f"msg-{number}"
 
     def other(self, call: Call, route: str) -> Answer:
-        """Return the app."""
-        return reply({"errcode": 0, "errmsg": "ok", "agentid": 1000002, "name": "bus"})
+        """Return the app; of another one that there is none."""
+        if call.query.get("agentid") != str(_AGENT):
+            return self._error(40056)
+        return reply({"errcode": 0, "errmsg": "ok", "agentid": _AGENT, "name": "bus"})
 
     def _error(self, code: int) -> Answer:
         return reply({"errcode": code, "errmsg": f"error {code}, hint: [1]"})

@@ -89,6 +89,10 @@ def test_as_json(desk: Here) -> None:
 
 def test_a_broken_config(desk: Here) -> None:
     """ADP-7.7: its place is named, in the list and by send; the rest is shown."""
+    (desk.root / "config.yaml").write_text(f"a: 1\nb: !!bool {HUSH}\n")
+    for words in (("channels", "feishu"), ("send", "feishu", "x")):
+        done = desk.wakebus(*words)
+        assert f"{desk.root}/config.yaml:2: not YAML" in done.both and HUSH not in done.both
     (desk.root / "config.yaml").write_text("a: [\nb: }\n")
     done = desk.wakebus("channels", "feishu")
     assert done.status == 0 and f"{desk.root}/config.yaml:2: not YAML" in done.out
@@ -142,6 +146,20 @@ def test_the_couriers_state(desk: Here) -> None:
     assert found["channels"][0]["now"] == feishu and found["courier"]["alive"] is True
 
 
+def test_a_courier_of_another_home(desk: Here) -> None:
+    """ADP-6.33, ADP-22.2: whose settings it reads, where it is not this `.env`."""
+    state(desk, os.getpid(), psutil.Process().create_time() + 0.5)
+    file = desk.root / "bus" / "courier.json"
+    held = json.loads(file.read_text())
+    says = f"settings: {desk.root}/.env; the courier reads /other/.env, not this one"
+    for settings, said in ((str(desk.root / ".env"), False), ("/other/.env", True)):
+        file.write_text(json.dumps(held | {"settings": settings}))
+        for words in ((), ("console",)):
+            assert (says in desk.wakebus("channels", *words).out) is said
+        assert desk.wakebus("channels", "--json").json["courier"]["settings"] == settings
+        assert ("the courier reads" in desk.wakebus("channels", "check", "console").err) is said
+
+
 def test_a_dead_couriers_state(desk: Here) -> None:
     """ADP-22.2: told as such; what it did is not shown as if it still did."""
     state(desk, 2**22 - 3, 1.0, console={"circuit": "open", "until": time.time() + 3000})
@@ -174,6 +192,40 @@ def test_a_check_that_fails(desk: Here, platform: Platform) -> None:
     assert "xoxb-9-9-wrong" not in done.both
     assert desk.wakebus("channels", "check", "telegram").out == "ok: telegram: @busbot\n"
     assert desk.wakebus("channels", "check", "--json", "slack").status == 1
+
+
+# A credential that has the right shape, and is another one.
+WRONG = {
+    "feishu": {"FEISHU_APP_SECRET": "other-7f3a"},
+    "dingtalk": {"DINGTALK_CLIENT_SECRET": "other-7f3a"},
+    "wecom": {"WECOM_CALLBACK_CORP_SECRET": "other-7f3a"},
+    "telegram": {"TELEGRAM_BOT_TOKEN": "123456789:" + "other-7f3a" * 4},
+    "slack": {"SLACK_BOT_TOKEN": "xoxb-1-2-other-7f3a"},
+    "discord": {"DISCORD_BOT_TOKEN": "MTIz.other.7f3a"},
+    "mattermost": {"MATTERMOST_TOKEN": "other-7f3a"},
+    "matrix": {"MATRIX_ACCESS_TOKEN": "other-7f3a"},
+    "ntfy": {"NTFY_TOKEN": "tk_" + "other7f3a" * 3},
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_the_check_of_each_platform(desk: Here, platform: Platform, name: str) -> None:
+    """ADP-22.3: ok for the right credential; another one fails, and is not shown."""
+    right = platform.settings(name)
+    settings(desk, **right)
+    assert desk.wakebus("channels", "check", name).out.startswith(f"ok: {name}: ")
+    settings(desk, **(right | WRONG[name]))
+    done = desk.wakebus("channels", "check", name)
+    assert done.status == 1 and done.out.startswith(f"failed: {name}: "), done
+    assert not [value for value in WRONG[name].values() if value in done.both]
+
+
+def test_the_check_of_another_agent(desk: Here, platform: Platform) -> None:
+    """ADP-22.3, 18.9: WeCom's secret is right, and the AgentId is another app's."""
+    other = {"WECOM_CALLBACK_AGENT_ID": "1000003", "WECOM_AGENT_ID": "1000003"}
+    settings(desk, **(platform.settings("wecom") | other))
+    done = desk.wakebus("channels", "check", "wecom")
+    assert done.status == 1 and "WECOM_CALLBACK_AGENT_ID" in done.out, done
 
 
 def test_a_check_of_what_is_not_set_up(desk: Here) -> None:

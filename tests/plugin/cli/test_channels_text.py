@@ -108,7 +108,7 @@ def test_missing() -> None:
     [
         (None, "none has run here"),
         (Status(7, NOW - 180, NOW, True, {}), "runs, pid 7, for 3 min"),
-        (Status(7, NOW - 180, NOW - 60, False, {}), "does not run (pid 7 is gone; last seen 1 min"),
+        (Status(7, NOW - 180, NOW - 60, False, {}), "does not run (pid 7 is gone; it last wrote 1"),
     ],
 )
 def test_the_courier(status: Status | None, words: str) -> None:
@@ -125,6 +125,7 @@ def test_the_courier(status: Status | None, words: str) -> None:
         ({}, ""),
         ({"circuit": "closed", "sent": 0, "last_error": ""}, ""),
         ({"circuit": "closed", "sent": 3, "not_sent": 1}, "3 sent; 1 not sent"),
+        ({"uncertain": 2}, "2 uncertain (which: wakebus inbox courier --uncertain)"),
         (
             {"circuit": "open", "until": NOW + 12, "why": "refused", "held": 4},
             "circuit open for 12 s: refused; 4 held",
@@ -132,6 +133,12 @@ def test_the_courier(status: Status | None, words: str) -> None:
         ({"circuit": "probing", "until": None}, "circuit probing"),
         ({"throttled_until": NOW + 600}, "throttled for 10 min"),
         ({"throttled_until": NOW - 1, "last_error": "45009"}, "last error: 45009"),
+        ({"last_error": "45009", "last_error_at": NOW - 720}, "last error: 45009 (12 min ago)"),
+        ({"last_error": "45009", "last_error_at": "x"}, "last error: 45009"),
+        ({"last_error": "45009", "last_error_at": NOW + 9}, "last error: 45009"),
+        ({"chats_held": 1}, "one chat does not answer"),
+        ({"chats_held": 3, "circuit": "closed"}, "3 chats do not answer"),
+        ({"chats_held": "x"}, ""),
         ({"until": "x", "throttled_until": [], "sent": "many", "circuit": "closed"}, ""),
     ],
 )

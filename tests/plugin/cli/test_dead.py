@@ -141,6 +141,32 @@ def test_all_of_an_endpoint(desk: Desk, name: str) -> None:
     assert desk.wakebus("dead", "retry", "--to", name).out == "retried: 0\n"
 
 
+def test_of_a_channel(desk: Desk, name: str) -> None:
+    """By platform, chat or thread: listed with it, and retried or purged by it."""
+    chats = ("feishu:oc_1", "feishu:oc_1?thread=om_1", "feishu:oc_2", "feishu", "ntfy:feishu")
+    with desk.client() as bus:
+        bus.declare(name)
+        for n, chat in enumerate(chats):
+            body = {"text": "x", "channel": chat}
+            bus.send(name, body, sender="ci", id=f"{name}-{n}")
+            bus.cancel(f"{name}-{n}", by="ci")
+
+    def found(*words: str) -> list[int]:
+        done = desk.wakebus("dead", "list", "--json", "--to", name, *words)
+        return sorted(int(one["id"][-1]) for one in done.json["letters"])
+
+    assert found("--channel", "feishu") == [0, 1, 2, 3]
+    assert found("--channel", "feishu:oc_1") == [0, 1]
+    assert found("--channel", chats[1]) == [1] and found("--channel", "feishu:oc") == []
+    shown = desk.wakebus("dead", "list", "--to", name, "--channel", "feishu", "--limit", "1")
+    assert "  untyped  feishu  cancelled by ci" in shown.out and "--limit 10" in shown.err
+    assert desk.wakebus("dead", "list", "--channel", "").status == 2
+    done = desk.wakebus("dead", "retry", "--to", name, "--channel", "feishu:oc_1")
+    assert done.out == f"retried: {name}-0, {name}-1\n"
+    done = desk.wakebus("dead", "purge", "--to", name, "--channel", "ntfy")
+    assert done.out == f"purged: {name}-4\n" and found() == [2, 3]
+
+
 def test_purge_by_id(desk: Desk, name: str) -> None:
     """Without a question; what is open is kept."""
     ids = dead(desk, name, 2)
@@ -173,6 +199,7 @@ def test_purge_all_asks(own_desk: Desk) -> None:
     "words",
     [
         *(("retry",), ("purge",), ("retry", "x", "--all"), ("purge", "x", "--to", "e")),
+        *(("retry", "x", "--channel", "ntfy"), ("purge", "--channel", "ntfy", "--all")),
         *(("purge", "--all", "--older-than", "1d"), ("purge", "--older-than", "7"), ("list", "x")),
         *(("list", "--limit", "0"), ("list", "--limit", "x"), ("show",), ()),
     ],

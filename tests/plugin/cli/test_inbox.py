@@ -57,3 +57,21 @@ def test_a_claimed_sender_is_marked(desk: Desk, name: str) -> None:
     """As in a trace."""
     desk.sent("--to", name, "--queue", "--from", "ci", "hi")
     assert "  ci (claimed)  untyped  hi\n" in desk.wakebus("inbox", name).out
+
+
+def test_what_a_chat_may_have(desk: Desk, name: str) -> None:
+    """--uncertain: what its channel result leaves open, with the chat; nothing else."""
+    results = {f"{name}-{n}": word for n, word in enumerate(("sent", "uncertain"))}
+
+    def handler(delivery: Delivery) -> Outcome:
+        return {"channel": {"result": results[delivery.message.id]}}
+
+    with desk.client() as bus:
+        bus.register(name, handler)
+        for id in results:
+            bus.send(name, {"text": f"of {id}", "channel": "ntfy:t"}, sender=name, id=id, wait=30)
+    shown = desk.wakebus("inbox", name, "--uncertain").out
+    pattern = rf"{name}-1 +\d+[sm]  uncertain {name}  untyped  ntfy:t  of {name}-1\n"
+    assert re.fullmatch(pattern, shown), shown
+    found = desk.wakebus("inbox", name, "--uncertain", "--json").json["messages"]
+    assert [(one["id"], one["result"]) for one in found] == [(f"{name}-1", "uncertain")]

@@ -82,4 +82,4 @@ def test_version(desk: Desk) -> None:
 def test_a_word_after_the_verb_may_be_a_verb(desk: Desk) -> None:
     """`wakebus ask send "x"` asks the endpoint `send`."""
     done = desk.wakebus("ask", "send", "--from", "listen", "trace")
-    assert done.status == 1 and "no broker has started here" in done.err
+    assert done.status == 1 and "no broker runs here" in done.err

@@ -1,6 +1,11 @@
 """`wakebus send`: a text to a chat, and what became of it."""
 
-from collections.abc import Iterator
+import threading
+from argparse import Namespace
+from collections.abc import Iterator, Mapping
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -8,6 +13,11 @@ from fakes.broker import until
 from fakes.desk import Desk
 from fakes.here import Here
 from fakes.platform import Platform
+from wakebus.adapters.errors import Unavailable
+from wakebus.adapters.status import read
+from wakebus.broker.client import Client, Receipt
+from wakebus.broker.errors import Undecided
+from wakebus.plugin.cli import notify, send
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +48,18 @@ def test_sent(desk: Desk) -> None:
     done = desk.wakebus("send", "console:demo", "-", "--from", "ci", "--json", stdin=b"two\n")
     assert done.json["state"] == "handled" and done.json["channel"]["result"] == "sent"
     assert desk.wakebus("trace", done.json["id"]).status == 0
+
+
+def test_an_answer(desk: Desk) -> None:
+    """ADP-22.6, ADP-6.25: through the courier; where it cannot be shown it is said."""
+    words = ("send", "console:demo", "an answer", "--from", "ci", "--reply-to")
+    done = desk.wakebus(*words, "om_5")
+    assert done.status == 0
+    assert "not as a reply to om_5: console cannot show that here" in done.out
+    done = desk.wakebus(*words, "a\nb")
+    assert done.status == 1 and "body.reply_to is no message's id" in done.err
+    done = desk.wakebus("send", "telegram:987", "hi", "--reply-to", "55", "--dry-run", "--json")
+    assert '"message_id":55' in done.json["parts"][0]["requests"][0]["body"]
 
 
 def test_once_per_key(desk: Desk) -> None:
@@ -88,6 +110,7 @@ def test_bad_input(desk: Desk) -> None:
     """Usage errors are 2."""
     assert desk.wakebus("send", "console:demo").status == 2
     assert desk.wakebus("send", "console:demo", "").status == 2
+    assert "--file is empty" in desk.wakebus("send", "console:demo", "--file", "").err
     assert desk.wakebus("send", "console:demo", "-", stdin=b"\xff").status == 2
     assert desk.wakebus("send", "console:demo", "x", "--from", "a b").status == 2
 
@@ -149,6 +172,67 @@ def test_a_file_is_sent_once(desk: Desk, platform: Platform) -> None:
     kept = spool(desk)
     other = desk.wakebus(*words, "other text", "--id", "m-file-1")
     assert other.status == 1 and spool(desk) == kept  # a conflict leaves the first one's file
+    (desk.root / "one.txt").write_text("two")
+    other = desk.wakebus(*words, "--id", "m-file-1")
+    assert other.status == 1 and spool(desk) == kept  # and takes away the second one's
+
+
+@pytest.mark.parametrize("end", [KeyboardInterrupt(), Undecided("no receipt", id="m")])
+def test_the_copy_of_what_may_be_on_its_way(
+    desk: Desk,
+    platform: Platform,
+    end: BaseException,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """ADP-22.4: Ctrl-C after the bus has taken it: the copy stays, and the file arrives."""
+    chat, real, kept = str(44 + isinstance(end, Undecided)), notify.send, spool(desk)
+
+    def cut(client: Client, args: Namespace, body: Mapping[str, Any]) -> Receipt:
+        real(client, args, body)
+        raise end
+
+    monkeypatch.setattr(notify, "send", cut)
+    (desk.root / "one.txt").write_text("one")
+    here = Here(desk.root, monkeypatch, capsys)
+    done = here.wakebus("send", f"telegram:{chat}", "--file", "one.txt", "--from", "ci")
+    assert done.status in (130, 5) and len(spool(desk) - kept) == 1, done
+    until(lambda: len(platform.texts(chat)) == 1, 60)
+
+
+def test_a_copy_that_cannot_be_kept(tmp_path: Path) -> None:
+    """ADP-22.4: an error with path and reason; no half of it is left."""
+    (tmp_path / "one.txt").write_text("one")
+    held, fresh = send._stored(tmp_path / "one.txt", "m1", tmp_path)
+    place = tmp_path / "files" / held["copy"]
+    assert fresh and place.read_text() == "one"
+    place.unlink()
+    place.mkdir()
+    with pytest.raises(Unavailable, match=r"one.txt' cannot be kept in .*files: "):
+        send._stored(tmp_path / "one.txt", "m1", tmp_path)
+    assert [*place.parent.iterdir()] == [place]
+
+
+def test_a_courier_of_another_home(desk: Desk, tmp_path: Path) -> None:
+    """ADP-6.33: a bare platform is refused, also in a dry run; a chat is sent to, with a note."""
+    env = {"HERMES_HOME": str(tmp_path), "CONSOLE_HOME_CHANNEL": "theirs"}
+    until(lambda: read(desk.root / "bus"), 30)
+    for more in ((), ("--dry-run",)):
+        done = desk.wakebus("send", "console", "x", "--from", "ci", *more, env=env)
+        assert done.status == 1 and not done.out, done
+        named = (f"{desk.root}/.env", f"{tmp_path}/.env", f"HERMES_HOME={desk.root}")
+        assert all(one in done.err for one in named)
+    assert not (desk.root / "bus" / "console-theirs.log").exists()
+    done = desk.wakebus("send", "console:other", "x", "--from", "ci", "--json", env=env)
+    assert done.status == 0 and done.json["channel"]["chat"] == "console:other", done
+    assert f"note: the courier reads {desk.root}/.env, not {tmp_path}/.env" in done.err
+
+
+def test_a_bare_platform_is_settled_here(desk: Desk) -> None:
+    """ADP-6.33: the chat that was shown is the chat that it goes to."""
+    env = {"CONSOLE_HOME_CHANNEL": "mine-only-here"}
+    done = desk.wakebus("send", "console", "x", "--from", "ci", env=env)
+    assert done.status == 0 and done.out.startswith("sent to console:mine-only-here "), done
 
 
 @pytest.mark.parametrize(
@@ -156,7 +240,7 @@ def test_a_file_is_sent_once(desk: Desk, platform: Platform) -> None:
     [
         (("console:demo", "--file", "some.txt"), 1, "console takes no files; send a link"),
         (("telegram:42", "--file", "big"), 1, "and telegram takes at most 47.7 MiB"),
-        (("telegram:42", "--file", "middle"), 1, "at most 20.0 MiB are sent"),
+        (("telegram:42", "--file", "middle"), 1, "at most 20971520 (20.0 MiB) are sent"),
         (("telegram:42", "--file", "none.txt"), 1, "no such file"),
         (("telegram:42", "--file", "."), 1, "is a folder"),
         (("telegram:42", "--file", "/dev/null"), 1, "is a device"),
@@ -218,6 +302,37 @@ def test_not_sent_yet(desk: Desk) -> None:
     assert done.status == 1 and "the courier goes on trying: not reachable" in done.err, done
     assert "not reachable" in done.json["error"]["reason"]
     assert f"wakebus trace {done.json['error']['message']}" in done.err
+
+
+class Failing(BaseHTTPRequestHandler):
+    """A server that takes a text and answers 500."""
+
+    def do_POST(self) -> None:
+        """Take it."""
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(500)
+        self.end_headers()
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing."""
+
+
+def test_the_platform_may_have_it(desk: Desk) -> None:
+    """ADP-22.5, ADP-6.32: exit 5 and why, although the courier goes on; trace says so, too."""
+    server = HTTPServer(("127.0.0.1", 0), Failing)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        with (desk.root / ".env").open("a") as file:
+            file.write(f"WEBHOOK_DOUBT_URL=http://127.0.0.1:{server.server_port}/x\n")
+        words = ("send", "webhook:doubt", "x", "--from", "ci", "--id", "m-doubt", "--wait", "0")
+        desk.wakebus(*words)
+        until(lambda: any(step.get("work") for step in desk.traced("m-doubt")["steps"]), 60)
+        done = desk.wakebus(*words)
+        assert done.status == 5 and "not settled yet: the platform may have it" in done.err, done
+        assert "status 500" in done.err and "wakebus trace m-doubt" in done.err
+    finally:
+        server.shutdown()
+        server.server_close()
 
 
 FEISHU = {"FEISHU_APP_ID": "cli_a", "FEISHU_APP_SECRET": "hush-7f3a", "HTTPS_PROXY": "nonsense:"}

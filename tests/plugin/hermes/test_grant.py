@@ -23,6 +23,10 @@ def write(home: Path, text: str) -> None:
         ("plugins: {entries: {other: {allow_gateway_injection: true}}}", False),
         ("plugins: {entries: []}", False),
         ("plugins: [", False),
+        ("a: !!bool maybe", False),
+        ("a: !!timestamp x", False),
+        ("a: 2026-99-99", False),
+        ("[" * 1200, False),
         ("", False),
     ],
 )

@@ -74,10 +74,12 @@ class Courier:
 
     def __init__(self, *says: str) -> None:
         self.says, self.asked = list(says), 0
+        self.to: list[str] = []
 
-    def show(self, delivery: Any, text: str) -> dict[str, Any]:
+    def show(self, delivery: Any, text: str, channel: str = "") -> dict[str, Any]:
         """The next word."""
         self.asked += 1
+        self.to.append(channel)
         word = self.says.pop(0) if self.says else "not_sent"
         return {"result": word, "at": 1.0, **({} if word == "queued" else {"reason": "no courier"})}
 
@@ -167,6 +169,14 @@ def test_the_home_channel(town: Town, show: Print) -> None:
     assert show("dingtalk")["result"] == "sent"
     assert town.runner.adapters[Platform.DINGTALK].posts[0][0] == "env1"
     assert show("no channel!")["result"] == "not_sent"
+
+
+def test_the_second_way_leads_to_the_same_home(town: Town, show: Print, courier: Courier) -> None:
+    """HERMES-3.5, HERMES-3.8: the courier may know another home; the chat is handed over."""
+    courier.says = ["queued", "queued"]
+    town.runner.adapters[Platform.DINGTALK].sends = [SendResult(False, error="Not connected")]
+    assert show("dingtalk")["result"] == "queued" and courier.to == ["dingtalk:env1"]
+    assert show("slack")["result"] == "queued" and courier.to[1:] == ["slack"]
 
 
 def test_a_platform_that_says_nothing(

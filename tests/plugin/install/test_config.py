@@ -87,6 +87,9 @@ def test_what_was_there_before_stays() -> None:
         ("a: 1\nb: \x00\n", "f:2: no YAML: unacceptable character #x0000"),
         ("a: 1\n---\nb: 1\n", "f:2: no YAML"),
         ("a: !!python/object:os.system 1\n", "f:1: no YAML"),
+        ("a: !!bool maybe\n", "f: no YAML: a value is not what its type says"),
+        ('a: !!int ""\n', "f: no YAML: a value is not what its type says"),
+        ("a: 2026-99-99\n", "f: no YAML: month must be in 1..12"),
     ],
 )
 def test_what_cannot_be_read(text: str, words: str) -> None:
