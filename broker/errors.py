@@ -189,7 +189,8 @@ class TimedOut(WakebusError):
 def _leaves(base: type[WakebusError]) -> dict[str, type[WakebusError]]:
     found = {base.code: base}
     for sub in base.__subclasses__():
-        found |= _leaves(sub)
+        if sub.__module__ == __name__:  # what other rooms derive never comes over the wire
+            found |= _leaves(sub)
     return found
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from fakes.broker import Broker, MakeBroker
 from fakes.desk import Desk, Listener
@@ -20,6 +21,10 @@ from fakes.tmux import Tmux, serve
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+
+# A machine where others work too is slow; what a test asserts is no speed.
+settings.register_profile("wakebus", suppress_health_check=[HealthCheck.too_slow], deadline=None)
+settings.load_profile("wakebus")
 
 # Without compiled files every child compiles wakebus anew: 0.15 s of CPU each.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

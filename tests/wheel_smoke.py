@@ -34,11 +34,8 @@ def main() -> None:
         ("plugin", "py.typed"),
     ):
         assert (root / package / document).is_file(), f"{package}/{document} is not in the wheel"
-    assert {e.name for e in entry_points(group="wakebus.adapters")} == {
-        "console",
-        "dingtalk",
-        "feishu",
-    }
+    adapters = entry_points(group="wakebus.adapters")
+    assert len(adapters) >= 13 and all(entry.load() for entry in adapters)
     with tempfile.TemporaryDirectory(prefix="wb") as folder:
         use(folder)
     version = distribution("wakebus").version

@@ -31,7 +31,6 @@ pytestmark = [
     pytest.mark.skipif(
         find_spec("synapse") is None, reason="matrix-synapse has no wheel for this system"
     ),
-    pytest.mark.xdist_group("synapse"),  # one worker, so one server
     pytest.mark.timeout(300),  # a server starts in 3 s, and in 20 where others work too
 ]
 V3 = "/_matrix/client/v3"

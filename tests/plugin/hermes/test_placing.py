@@ -115,11 +115,11 @@ def test_prints_of_others(town: Town, place: Place) -> None:
     """HERMES-3.8: by the courier, or refused; a rule's command runs all the same."""
     for channel in ("feishu:oc_1", "console:x", ""):
         assert placed(place(channel, context=False, print=True)).prints == "channel"
-    for channel, why in (("slack:C1", "no platform 'slack'; it has: "), ("!:x", "no platform")):
+    for channel, why in (("irc:C1", "no platform 'irc'; it has: "), ("!:x", "no platform")):
         assert why in refused(place(channel, context=False, print=True))
         assert placed(place(channel, context=False, print=True, command="true")).command
     town.runner._running = False
-    assert "starting" in later(place("slack:C1", context=False, print=True))
+    assert "starting" in later(place("irc:C1", context=False, print=True))
 
 
 def test_half_built(town: Town, place: Place) -> None:
