@@ -73,6 +73,7 @@ def secrets_of(env: Mapping[str, str]) -> set[str]:
             # Of user:password the password is one by itself.
             whole = value.strip()
             found |= _of_url(value) if "://" in value else {whole, whole.partition(":")[2]}
+            found |= _paths(value, name.startswith("WEBHOOK_"))
     return {value for value in found if len(value) >= SHORTEST}
 
 
@@ -105,6 +106,14 @@ def _of_url(url: str) -> set[str]:
         return values | {parts.password or "", *filter(_OPAQUE.match, parts.path.split("/"))}
     except ValueError:
         return {url}
+
+
+def _paths(url: str, any_path: bool) -> set[str]:
+    """Return the paths that a server quotes of a webhook (`Cannot POST /hooks/…`)."""
+    whole = "/" + url.partition("://")[2].partition("/")[2]
+    path, query, _ = whole.partition("?")
+    found = {whole} if query else set()
+    return found | ({path} if any_path or _HOOK.search(path) else set()) if path != "/" else found
 
 
 def _plain(name: str, value: str) -> bool:

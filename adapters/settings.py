@@ -13,8 +13,9 @@ Weixin files (weixin_tokens.py) are asked through it, too.
 import codecs
 import logging
 import os
+import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -29,6 +30,8 @@ log = logging.getLogger(__name__)
 
 MAX_FILE: Final = 1 << 20  # a few KiB in practice; a wrong path must not be read into memory
 NAMED: Final = 10  # bad lines
+_LINE_END: Final = re.compile("\r\n|\r|\n")
+_NAME: Final = re.compile(r"[A-Z][A-Z0-9_]{2,99}")
 
 
 class Values(dict[str, str]):
@@ -76,12 +79,23 @@ class Environment:
 
 def _read(file: Path, process: Mapping[str, str]) -> dict[str, str]:
     """Return a file's values; raise OSError, whose strerror says why not."""
-    values, bad_lines = parse(_decoded(bytes_of(file, MAX_FILE)), process)
+    text = _decoded(bytes_of(file, MAX_FILE))
+    values, bad_lines = parse(text, process)
+    for name in _names(text, bad_lines) & frozenset(process):
+        values.setdefault(name, "")  # an older value of the process must not take its place
     for number in bad_lines[:NAMED]:
         log.warning("%s:%d: not KEY=VALUE; it is not used", file, number)
     if len(bad_lines) > NAMED:
         log.warning("%s: %d more lines are not KEY=VALUE", file, len(bad_lines) - NAMED)
     return values
+
+
+def _names(text: str, numbers: Sequence[int]) -> set[str]:
+    """Return what could be a setting's name in these lines, which say nothing else."""
+    lines = _LINE_END.split(text)
+    return {
+        name for number in numbers for name in _NAME.findall("".join(lines[number - 1 : number]))
+    }
 
 
 def _decoded(data: bytes) -> str:

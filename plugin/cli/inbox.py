@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
             empty = False
             tell(_line(one))
     if empty:
-        tell(f"nothing is there for {args.endpoint}")
+        tell(f"nothing is {'uncertain' if args.uncertain else 'there'} for {args.endpoint}")
     return OK
 
 

@@ -110,6 +110,9 @@ def run(args: argparse.Namespace) -> int:
             receipt = client.wait(receipt.id, args.wait)
         except TimedOut as exc:
             raise late(client, receipt, exc) from exc
+        except KeyboardInterrupt:
+            tell(f"interrupted; the courier goes on: wakebus trace {receipt.id}", error=True)
+            raise
     return show(receipt, as_json=args.json)
 
 
@@ -278,4 +281,6 @@ def _block(title: str, request: Mapping[str, Any]) -> str:
     if "error" in request:
         return f"{head}\nnot this way: {request['error']}"
     headers = "".join(f"\n{name}: {value}" for name, value in request["headers"].items())
-    return f"{head}\n{request['method']} {request['url']}{headers}\n\n{request['body']}"
+    # Exact, and to be seen: JSON says the same by its escape.
+    body = request["body"].replace("\u200b", "\\u200b")
+    return f"{head}\n{request['method']} {request['url']}{headers}\n\n{body}"

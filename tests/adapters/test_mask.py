@@ -94,7 +94,7 @@ def test_one_secret_inside_another() -> None:
 
 
 def test_which_settings_are_secret() -> None:
-    """ADP-5.14: by name; of a webhook's URL what is secret in it, not host and path."""
+    """ADP-5.14: by name; of a webhook's URL what is secret in it, not its host."""
     env = {
         "FEISHU_APP_ID": "cli_a-public",
         "FEISHU_APP_SECRET": HUSH,
@@ -111,6 +111,7 @@ def test_which_settings_are_secret() -> None:
     assert secrets_of(env) == {
         *(HUSH, "xoxb-12345", "k-123456", "pw-12345", "abcdef12", "0a1b2c3d-0a1b-0a1b"),
         "https://[broken",
+        *("/open-apis/bot/v2/hook/0a1b2c3d-0a1b-0a1b", "/robot/send?access_token=abcdef12&v=1"),
     }
 
 
@@ -137,3 +138,23 @@ def test_what_belongs_to_a_webhook_and_is_no_secret(name: str) -> None:
 def test_what_is_one_whatever_it_is_called(name: str) -> None:
     """ADP-5.14: the URL of a webhook is a credential, whatever its name is."""
     assert secret(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "url", "said"),
+    [
+        ("WEBHOOK_A_URL", "https://h/in/short9", "Cannot POST /in/short9"),
+        ("WEBHOOK_A_URL", "https://h/in?k=q9", "Cannot POST /in?k=q9"),
+        ("FEISHU_WEBHOOK_URL", "https://h/bot/v2/hook/tok1", "no route /bot/v2/hook/tok1"),
+    ],
+)
+def test_what_a_server_quotes_of_a_webhook(name: str, url: str, said: str) -> None:
+    """ADP-5.14: its path is a credential, however short."""
+    shown = hidden(said, secrets_of({name: url}))
+    assert shown == said.partition(" /")[0] + " ***"
+
+
+def test_a_path_that_everybody_knows() -> None:
+    """DingTalk's is the same for all: it hides nothing by itself."""
+    known = secrets_of({"DINGTALK_WEBHOOK_URL": "https://h/robot/send?access_token=abcdef12"})
+    assert hidden("POST /robot/send", known) == "POST /robot/send"

@@ -77,3 +77,11 @@ def test_utf_32(tmp_path: Path) -> None:
     with pytest.raises(Unavailable, match="UTF-32; save it as UTF-8") as caught:
         Environment({}, file)()
     assert "hush" not in caught.value.text
+
+
+def test_a_line_that_cannot_be_read_lets_no_older_value_through(tmp_path: Path) -> None:
+    """ADP-1.3: the process's own value of a name in it is hidden: it may be another bot's."""
+    file = tmp_path / ".env"
+    file.write_text("A=1\n\x01\x02 TELEGRAM_BOT_TOKEN=new\nB=2\n")
+    env = Environment({"TELEGRAM_BOT_TOKEN": "old", "C": "3"}, file)()
+    assert env == {"A": "1", "B": "2", "C": "3"}

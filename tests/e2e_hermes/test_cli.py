@@ -3,6 +3,7 @@
 import os
 import signal
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 
@@ -10,6 +11,7 @@ from e2e_hermes.conftest import MakeWorld
 from e2e_hermes.pane import PROMPT, Pane
 from e2e_hermes.script import Request
 from e2e_hermes.world import World
+from fakes.broker import until
 
 NAME = "hermes-bus"
 SOURCE = f"**Source:** CLI (endpoint: {NAME})"
@@ -102,7 +104,14 @@ def test_interrupt(desk: World, pane: Pane) -> None:
     assert desk.requests("the house burns")
     id = send(desk, "ci", "HOLD:b of the bus")
     desk.wait(lambda: desk.model.running("HOLD:b"), "our turn")
-    pane.press("C-c")
+    ours = desk.asked("HOLD:b")
+    for _ in range(
+        3
+    ):  # Hermes may miss one that comes just as its request begins: a person repeats
+        pane.press("C-c")
+        with suppress(AssertionError):
+            until(lambda: ours.aborted, 10)
+            break
     assert "interrupted by the person" in str(outcome(desk, id)["turn"])
     desk.model.release("b")
     outcome(desk, send(desk, "note", "the milk is sour"))

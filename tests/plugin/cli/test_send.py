@@ -200,6 +200,19 @@ def test_the_copy_of_what_may_be_on_its_way(
     until(lambda: len(platform.texts(chat)) == 1, 60)
 
 
+def test_ctrl_c_while_it_waits(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The bus has it: the id is said, so that nobody sends it again."""
+
+    def cut(*args: object) -> Receipt:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Client, "wait", cut)
+    done = Here(desk.root, monkeypatch, capsys).wakebus("send", "console:cut", "hi", "--id", "cut1")
+    assert done.status == 130 and "the courier goes on: wakebus trace cut1" in done.err, done
+
+
 def test_a_copy_that_cannot_be_kept(tmp_path: Path) -> None:
     """ADP-22.4: an error with path and reason; no half of it is left."""
     (tmp_path / "one.txt").write_text("one")
@@ -340,9 +353,10 @@ FEISHU = {"FEISHU_APP_ID": "cli_a", "FEISHU_APP_SECRET": "hush-7f3a", "HTTPS_PRO
 
 def test_a_dry_run(own_desk: Desk) -> None:
     """Exit 0 without bus or network: the exact request, the secret masked, nothing left behind."""
-    words = ("send", "--dry-run", "feishu:oc_1", "all\x1b[2J **green** 中文", "--id", "m1")
-    done = own_desk.wakebus(*words, env=FEISHU)
+    text = "all\x1b[2J **green** 中文 [x](lark://y)"
+    done = own_desk.wakebus("send", "--dry-run", "feishu:oc_1", text, "--id", "m1", env=FEISHU)
     assert done.status == 0 and not done.err, done
+    assert "\\u200b" in done.out  # what makes the link harmless is to be seen
     assert done.out.startswith("dry run: nothing is sent. feishu:oc_1, 1 part\n")
     assert (
         "POST https://open.feishu.cn/open-apis/im/v1/messages?receive_id_type=chat_id" in done.out
