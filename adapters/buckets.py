@@ -8,6 +8,7 @@ unless the platform was slow. Rule 4: memory: of a window its `count`, of a buck
 """
 
 import math
+from abc import ABC, abstractmethod
 from bisect import bisect_right, insort
 from collections.abc import Hashable, Sequence
 from typing import Final, NamedTuple
@@ -37,7 +38,7 @@ class Rule(NamedTuple):
         return f"{self.most} in {self.seconds:g} s"
 
 
-class Bucket:
+class Bucket(ABC):
     """What both kinds of limits have in common."""
 
     def __init__(self) -> None:
@@ -45,13 +46,13 @@ class Bucket:
         self.booked: list[float] = []
         self._full_until = -math.inf  # no place before it, while none is given back
 
+    @abstractmethod
     def idle(self, now: float) -> bool:
         """Whether nothing of it matters any more."""
-        raise NotImplementedError
 
+    @abstractmethod
     def open_at(self, now: float) -> float:
         """Return from when on one more may begin, by what has begun."""
-        raise NotImplementedError
 
     def place(self, after: float, now: float) -> float:
         """Return the first time from `after` on that leaves all others their places."""
@@ -89,11 +90,13 @@ class Bucket:
     def _begun(self, now: float) -> list[float]:
         return [min(now, began + LATE_S) for began in self.going.values()]
 
+    @abstractmethod
     def _search(self, time: float, now: float) -> float:
-        raise NotImplementedError
+        """Return the first time from `time` on that leaves all others their places."""
 
+    @abstractmethod
     def _count(self, at: float) -> None:
-        raise NotImplementedError
+        """Take one into account that went out at this time."""
 
 
 class Window(Bucket):

@@ -105,9 +105,7 @@ def test_interrupt(desk: World, pane: Pane) -> None:
     id = send(desk, "ci", "HOLD:b of the bus")
     desk.wait(lambda: desk.model.running("HOLD:b"), "our turn")
     ours = desk.asked("HOLD:b")
-    for _ in range(
-        3
-    ):  # Hermes may miss one that comes just as its request begins: a person repeats
+    for _ in range(3):  # Hermes may miss one that comes just as its request begins
         pane.press("C-c")
         with suppress(AssertionError):
             until(lambda: ours.aborted, 10)
