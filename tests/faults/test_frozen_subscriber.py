@@ -82,14 +82,10 @@ def test_a_frozen_broker_holds_up_no_publisher(broker: Broker) -> None:
                 assert published < 60_000
 
         def through() -> bool:
-            nonlocal published
+            # Dropped here, or by a full pipe once the broker moved: in the gap it is all the same,
+            # and the gap shows with the first event behind it.
             publisher.publish("load.y")
-            published += 1
-            return got[-1].n > published - 100
+            return got[-1].n > published and other.missed >= publisher.dropped >= 1
 
         until(through, 60)
-        last = got[-1].n
-        # Dropped here, or by a full pipe once the broker moved: in the gap it is all the same.
-        until(lambda: subscription.received + subscription.missed >= last)
-        assert other.missed >= publisher.dropped >= 1
     assert subscription.received + subscription.missed == got[-1].n
