@@ -226,9 +226,8 @@ class Passage:
         self.names: tuple[Name, Name] = ((target.platform,), (target.platform, target.chat_id))
         self.rules = pace.rules(target, limits)
         self.held = self.failed = self.throttled = False
-        self._last: str | None = (
-            None  # the words of the request before; masked by whoever shows them
-        )
+        # The words of the request before; masked by whoever shows them.
+        self._last: str | None = None
 
     @property
     def untried(self) -> bool:

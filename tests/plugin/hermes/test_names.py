@@ -54,7 +54,7 @@ def test_a_service_of_the_bus_is_not_replaced(service: str) -> None:
     [
         ("/home/u/.hermes", "default", ""),
         ("/home/u/.hermes/profiles/work", "work", "work"),
-        ("/h/.hermes/profiles/work/", "", "work"),
+        ("/home/u/.hermes/profiles/work/", "", "work"),
         ("/opt/data/profiles/coder", "custom", "coder"),
         ("/srv/bot", "custom", ""),
         ("/srv/bot", "sales", "sales"),
