@@ -3,10 +3,10 @@ The spool of files on their way to chats: `bus/files`, each a copy under a name 
 
 Rule 1: `body.file` is `{"name", "size", "sha256", "media_type", "copy"}`; the name is for people,
 `copy` is the file's in `bus/files`. Rule 2: a sender of the bus cannot make the courier send
-another file: a copy has a random name of ours, no slash, no link, this user's own, and its size
-and hash are those of the message. Rule 3: only regular files of this user are taken, whole and
-unchanged, up to 20 MiB: no device, no pipe, no folder. Rule 4: a copy stays as long as its message
-may be retried: 8 days.
+another file: a copy has a name of ours (32 hex digits), no slash, no link, is this user's own, and
+its size and hash are those of the message. Rule 3: only regular files of this user are taken, whole
+and unchanged, up to 20 MiB: no device, no pipe, no folder. Rule 4: a copy stays as long as its
+message may be retried: 8 days.
 """
 
 import errno
