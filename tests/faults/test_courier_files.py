@@ -52,7 +52,7 @@ def test_killed_in_the_middle_of_a_file(stage: Stage, tmp_path: Path) -> None:
     """ADP-5.24, ADP-6.8, ADP-6.21: it stands there once; what nobody knows is said to be so."""
     path = tmp_path / "report.txt"
     path.write_text(ROWS)
-    stage.platform.hint = 600.0
+    stage.platform.hint = 5.0  # a long one is kept over the kill (ADP-6.28)
     stage.platform.plan("upload", "hang")
     ids = [hand_in(stage, path, UPLOADING)]
     stage.platform.wait_for(1, "upload", timeout=60)
