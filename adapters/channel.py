@@ -11,9 +11,9 @@ import unicodedata
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from wakebus.adapters import home
 from wakebus.adapters.errors import BadChannel
-from wakebus.broker.message import MAX_CHANNEL
+from wakebus.adapters.settings import home_channel as home
+from wakebus.broker.protocol.message import MAX_CHANNEL
 
 _PLATFORM: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}\Z")
 _THREAD: Final = "?thread="

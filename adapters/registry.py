@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from wakebus.adapters.base import Adapter
 from wakebus.adapters.errors import BrokenAdapter, UnknownAdapter
-from wakebus.adapters.markup import line
+from wakebus.adapters.sanitize import line
 
 GROUP = "wakebus.adapters"
 AGAIN_S: Final = 2.0

@@ -1,3 +1,3 @@
-from wakebus.broker.busd import main
+from wakebus.broker.server.cli import main
 
 raise SystemExit(main())

@@ -5,10 +5,11 @@ import importlib
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
-from wakebus import broker
+from wakebus import adapters, broker
 
 assert broker.__file__
 FOLDER = Path(broker.__file__).parent
@@ -26,7 +27,7 @@ def test_type_checkers_see_the_same_names() -> None:
     tree = ast.parse((FOLDER / "__init__.py").read_text(encoding="utf-8"))
     (block,) = [n for n in tree.body if isinstance(n, ast.If)]
     seen = {
-        alias.asname: str(node.module).rpartition(".")[2]
+        alias.asname: str(node.module).removeprefix("wakebus.broker.")
         for node in block.body
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
@@ -55,9 +56,11 @@ def test_exports_are_lazy() -> None:
     assert not new & {"zmq", "json", "msgspec", "psutil", "sqlite3", "httpx", "yaml", "rich"}
 
 
-def test_the_map_lists_every_module() -> None:
-    """The docstring of the package is its map: one word per file, and no file that is not there."""
-    assert broker.__doc__
-    files = {f.stem for f in FOLDER.glob("*.py")} - {"__init__", "__main__"}
-    words = set(broker.__doc__.split())
-    assert files - words == set(), "these modules are missing in the map"
+@pytest.mark.parametrize("package", [broker, adapters])
+def test_the_map_lists_every_room_and_module(package: ModuleType) -> None:
+    """The docstring of a package is its map: its rooms, and the files beside them."""
+    assert package.__doc__ and package.__file__
+    folder = Path(package.__file__).parent
+    files = {f.stem for f in folder.glob("*.py")} - {"__init__", "__main__"}
+    rooms = {f"{f.parent.name}/" for f in folder.glob("*/__init__.py")}
+    assert files | rooms <= set(package.__doc__.split())

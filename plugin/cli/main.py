@@ -16,21 +16,21 @@ from wakebus.plugin.cli import output
 
 # verb: (module with add_parser, help in one line)
 VERBS: Final = {
-    "listen": ("listen", "receive an endpoint's messages: print, commands, an agent"),
-    "ask": ("ask", "send a directive and print the answer"),
-    "send": ("send", "send a text or a file to a chat and print the result"),
-    "channels": ("channels", "show what is set up for chats, and check it"),
-    "publish": ("publish", "publish an event on a topic"),
-    "tail": ("tail", "show events and message states as they happen"),
-    "trace": ("trace", "show what became of a message, step by step"),
-    "dead": ("dead", "list, show, retry and purge dead letters"),
-    "inbox": ("inbox", "show what waits for an endpoint, without taking it"),
-    "cancel": ("cancel", "take back a message that still waits"),
-    "endpoints": ("endpoints", "list, add and remove endpoints"),
-    "install": ("install", "put wakebus into an agent: hermes"),
-    "rules": ("rules", "write, check and try out bus-rules.yaml"),
-    "broker": ("broker", "run, start, stop the broker (as hermes-busd)"),
-    "courier": ("courier", "run the courier in this terminal"),
+    "listen": ("bus.listen", "receive an endpoint's messages: print, commands, an agent"),
+    "ask": ("bus.ask", "send a directive and print the answer"),
+    "send": ("chats.send", "send a text or a file to a chat and print the result"),
+    "channels": ("chats.channels", "show what is set up for chats, and check it"),
+    "publish": ("bus.publish", "publish an event on a topic"),
+    "tail": ("bus.tail", "show events and message states as they happen"),
+    "trace": ("bus.trace", "show what became of a message, step by step"),
+    "dead": ("bus.dead", "list, show, retry and purge dead letters"),
+    "inbox": ("bus.inbox", "show what waits for an endpoint, without taking it"),
+    "cancel": ("bus.cancel", "take back a message that still waits"),
+    "endpoints": ("bus.endpoints", "list, add and remove endpoints"),
+    "install": ("setup.install", "put wakebus into an agent: hermes"),
+    "rules": ("setup.rules", "write, check and try out bus-rules.yaml"),
+    "broker": ("setup.broker", "run, start, stop the broker (as hermes-busd)"),
+    "courier": ("chats.courier", "run the courier in this terminal"),
 }
 
 START: Final = """\

@@ -14,10 +14,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from wakebus.broker import __version__
-from wakebus.broker.client import Answer, Client, Receipt
+from wakebus.broker.client.client import Answer, Client, Receipt
 from wakebus.broker.errors import BadToken, NotRunning, TimedOut, WakebusError
-from wakebus.broker.wire import MAX_BODY
-from wakebus.plugin.cli import who
+from wakebus.broker.protocol.wire import MAX_BODY
+from wakebus.plugin import sender_identity as who
 from wakebus.plugin.cli.output import FAILED, LATE, OK, Parser, Usage, guarded, tell, tell_json
 
 CONNECT_S: Final = 2.0  # a broker that is being restarted is back by then

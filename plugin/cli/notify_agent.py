@@ -14,11 +14,11 @@ from typing import Final
 
 from wakebus.broker import __version__
 from wakebus.broker.errors import WakebusError
-from wakebus.plugin import tmux
-from wakebus.plugin.cli import who
+from wakebus.plugin import sender_identity as who
 from wakebus.plugin.cli.output import OK, Parser, Usage, guarded, tell, tell_json
-from wakebus.plugin.panes import MAX_TEXT, literal
-from wakebus.plugin.rules.clean import clean_line
+from wakebus.plugin.rules.sanitize import clean_line
+from wakebus.plugin.tmux import keystrokes as tmux
+from wakebus.plugin.tmux.panes import MAX_TEXT, literal
 
 LONGEST_NAME: Final = 64
 

@@ -166,8 +166,8 @@ def _step(error: WakebusError) -> str:
 
 def _how_to_start() -> str:
     """Return what to do about a broker that does not answer; it may be there, but frozen."""
-    from wakebus.broker.daemon import lock_holder
     from wakebus.broker.paths import bus_dir
+    from wakebus.broker.server.process import lock_holder
 
     if pid := lock_holder(bus_dir()):
         return (
@@ -211,13 +211,13 @@ def safe(text: str) -> str:
     """Return a peer's text without what could steer this terminal."""
     if text.isascii() and text.replace("\n", "").isprintable():
         return text
-    from wakebus.plugin.rules.clean import clean
+    from wakebus.plugin.rules.sanitize import clean
 
     return clean(text)
 
 
 def _safe_but_styled(text: str) -> str:
-    from wakebus.plugin.rules.clean import clean_terminal
+    from wakebus.plugin.rules.sanitize import clean_terminal
 
     return clean_terminal(text)
 

@@ -51,14 +51,14 @@ def _add_hooks(ctx: Any) -> None:
 
 def _add_tools(ctx: Any) -> None:
     from wakebus.plugin.hermes.runtime import runtime
-    from wakebus.plugin.hermes.tools import register as add
+    from wakebus.plugin.hermes.tools.bus_tools import register as add
 
     add(ctx, runtime())
 
 
 def _add_command(ctx: Any) -> None:
     from wakebus.plugin.hermes.runtime import runtime
-    from wakebus.plugin.hermes.slash import register as add
+    from wakebus.plugin.hermes.tools.slash_command import register as add
 
     add(ctx, runtime())
 

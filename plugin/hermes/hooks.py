@@ -15,7 +15,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
-from wakebus.plugin.hermes.ahead import Ahead, hermes_limit
+from wakebus.plugin.hermes.shared.context_injection import Ahead, hermes_limit
 
 if TYPE_CHECKING:
     from wakebus.plugin.hermes.runtime import Runtime

@@ -8,9 +8,9 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from wakebus.plugin.hermes.live import Live
-from wakebus.plugin.receive.reply import Answers
-from wakebus.plugin.receive.screen import Screen
+from wakebus.plugin.hermes.process_kind import Live
+from wakebus.plugin.receive.answers import Answers
+from wakebus.plugin.receive.terminal_output import Screen
 
 if TYPE_CHECKING:
     from wakebus.plugin.hermes.runtime import Runtime
@@ -24,11 +24,11 @@ def make(
 ) -> tuple[Any, Any]:
     """Return the host and the screen of `live`; `stop` is set when it leaves the bus."""
     if live.mode == "cli":
-        from wakebus.plugin.hermes.terminal import CliHost, CliScreen
+        from wakebus.plugin.hermes.terminal.host import CliHost, CliScreen
 
         return CliHost(live.object, endpoint, answers, runtime.watch, stop), CliScreen()
-    from wakebus.plugin.hermes.gateway import GatewayHost
-    from wakebus.plugin.hermes.grant import granted
+    from wakebus.plugin.hermes.gateway.host import GatewayHost
+    from wakebus.plugin.hermes.shared.turn_grant import granted
 
     facts = (live.object, endpoint, answers, runtime.watch, granted, stop)
     return GatewayHost(*facts, inject=runtime.inject), Screen()

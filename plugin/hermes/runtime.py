@@ -15,14 +15,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from wakebus.broker.errors import NameTaken, WakebusError
-from wakebus.plugin.hermes import live
-from wakebus.plugin.hermes.watch import Watch
+from wakebus.plugin.hermes import process_kind as live
+from wakebus.plugin.hermes.shared.turn_tracker import Watch
 
 if TYPE_CHECKING:  # loaded once the process is known to listen
     from wakebus.broker import Client
     from wakebus.plugin.hermes.hosting import MakeHost
-    from wakebus.plugin.hermes.member import Member
-    from wakebus.plugin.receive.context import Context
+    from wakebus.plugin.hermes.membership import Member
+    from wakebus.plugin.prompt.pending_context import Context
     from wakebus.plugin.rules.load import RulesFile
 
 log = logging.getLogger("wakebus")
@@ -127,7 +127,7 @@ class Runtime:
 
     def status(self) -> dict[str, Any]:
         """Return how this process stands with the bus, for bus_info and /bus (report.py)."""
-        from wakebus.plugin.hermes.report import status
+        from wakebus.plugin.hermes.status import status
 
         return status(self, self._member)
 
@@ -174,7 +174,7 @@ class Runtime:
 
     def _live(self, found: live.Live) -> None:
         """Be on the bus for as long as `found` lives."""
-        from wakebus.plugin.hermes.member import Member
+        from wakebus.plugin.hermes.membership import Member
 
         member = Member(found, self, self._make_host)
         self._member = member

@@ -17,22 +17,31 @@ from typing import Any, Final
 
 from wakebus.broker import Delivery, Later, Refusal
 from wakebus.broker.errors import Fenced, NotNow, NotRegistered, NotRunning
-from wakebus.plugin import process
-from wakebus.plugin.receive import agent, events
-from wakebus.plugin.receive.command import Commands
-from wakebus.plugin.receive.context import MAX_FAILED, Context, Waiting
+from wakebus.plugin.processes import run as process
+from wakebus.plugin.prompt.label import Item
+from wakebus.plugin.prompt.pending_context import MAX_FAILED, Context, Waiting
+from wakebus.plugin.prompt.prompt import prompt
+from wakebus.plugin.receive import agent_process as agent
+from wakebus.plugin.receive import event_rules as events
+from wakebus.plugin.receive.answers import whereto
 from wakebus.plugin.receive.host import Host, Order, Turn
-from wakebus.plugin.receive.label import Item
-from wakebus.plugin.receive.outcome import fit
-from wakebus.plugin.receive.prompt import prompt
-from wakebus.plugin.receive.reply import whereto
-from wakebus.plugin.receive.screen import Screen
-from wakebus.plugin.receive.turns import FLOOD_S, FLOOD_TURNS, STOPPING, Job, Turns, begin, tell
-from wakebus.plugin.rules.clean import clean_line
+from wakebus.plugin.receive.outcome_limits import fit
+from wakebus.plugin.receive.shell_command import Commands
+from wakebus.plugin.receive.terminal_output import Screen
+from wakebus.plugin.receive.turn_queue import (
+    FLOOD_S,
+    FLOOD_TURNS,
+    STOPPING,
+    Job,
+    Turns,
+    begin,
+    tell,
+)
 from wakebus.plugin.rules.load import RulesFile
 from wakebus.plugin.rules.match import Plan, plan
 from wakebus.plugin.rules.model import PLAIN, OnRedelivery
 from wakebus.plugin.rules.render import Target, render
+from wakebus.plugin.rules.sanitize import clean_line
 from wakebus.plugin.rules.script import render_or_script
 
 RETRY_S: Final = 5.0  # when the disk, or the broker's, takes nothing

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
 from wakebus.broker import Delivery, Later, Refusal
-from wakebus.plugin.cancel import Cancel
-from wakebus.plugin.receive.turns import Job
+from wakebus.plugin.processes.cancel import Cancel
+from wakebus.plugin.receive.turn_queue import Job
 from wakebus.plugin.rules import model
 from wakebus.plugin.rules.match import Plan
 

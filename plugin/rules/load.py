@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from wakebus.plugin.rules.errors import Problem, RulesError, ScriptError
+from wakebus.plugin.rules.file_trust import refusal
 from wakebus.plugin.rules.model import Rule, Rules
 from wakebus.plugin.rules.schema import read_rules
 from wakebus.plugin.rules.script import find_script, is_script
-from wakebus.plugin.rules.trust import refusal
 
 MAX_FILE: Final = 1 << 20
 NAME: Final = "bus-rules.yaml"

@@ -9,8 +9,8 @@ where a rule becomes actions; `wakebus rules test` shows exactly this.
 from fnmatch import fnmatchcase
 from typing import Final, Literal, NamedTuple
 
-from wakebus.broker import topics
-from wakebus.broker.message import Message
+from wakebus.broker.protocol import topics
+from wakebus.broker.protocol.message import Message
 from wakebus.plugin.rules.model import PLAIN, WAKES, Host, Reply, Rule, Rules, Wake
 
 ANY: Final = "*"

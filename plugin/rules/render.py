@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Final, Literal, NamedTuple
 
-from wakebus.broker.message import Message
-from wakebus.plugin.rules.clean import clean, clean_line, clean_terminal
+from wakebus.broker.protocol.message import Message
+from wakebus.plugin.rules.sanitize import clean, clean_line, clean_terminal
 
 Target = Literal["terminal", "plain"]
 """`terminal`: colours are shown; `plain`: for a model, a chat or a file, they render to nothing."""

@@ -12,13 +12,13 @@ from typing import Any, Final
 from yaml.nodes import Node, SequenceNode
 
 from wakebus.broker.errors import BadTopic
-from wakebus.broker.message import NAME
-from wakebus.broker.topics import check_pattern
-from wakebus.plugin.rules import nodes
+from wakebus.broker.protocol.message import NAME
+from wakebus.broker.protocol.topics import check_pattern
+from wakebus.plugin.rules import yaml_values as nodes
 from wakebus.plugin.rules.errors import Problem, RulesError
 from wakebus.plugin.rules.model import ON_REDELIVERY, REPLIES, WAKES, Role, Rule, Rules
-from wakebus.plugin.rules.nodes import Entry, Wrong
 from wakebus.plugin.rules.render import compile_format, doubtful_times, sgr
+from wakebus.plugin.rules.yaml_values import Entry, Wrong
 
 MAX_RULES: Final = 1000
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")

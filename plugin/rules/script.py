@@ -12,13 +12,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from wakebus.broker.message import Message
-from wakebus.plugin import environment, process
-from wakebus.plugin.rules.clean import clean, clean_line, clean_terminal
+from wakebus.broker.protocol.message import Message
+from wakebus.plugin.processes import environment
+from wakebus.plugin.processes import run as process
 from wakebus.plugin.rules.errors import ScriptError
+from wakebus.plugin.rules.file_trust import refusal
 from wakebus.plugin.rules.model import PLAIN
 from wakebus.plugin.rules.render import Target, render
-from wakebus.plugin.rules.trust import refusal
+from wakebus.plugin.rules.sanitize import clean, clean_line, clean_terminal
 
 TIMEOUT_S: Final = 5.0
 MAX_OUTPUT: Final = 64 << 10

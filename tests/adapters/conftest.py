@@ -9,8 +9,8 @@ import pytest
 
 from fakes.handing import Desk, MakeDesk
 from wakebus.adapters.base import Capabilities
-from wakebus.adapters.console import Console
-from wakebus.adapters.progress import Book
+from wakebus.adapters.courier.delivery_log import Book
+from wakebus.adapters.platforms.console import Console
 
 
 class Chat(Console):

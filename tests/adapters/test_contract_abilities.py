@@ -19,10 +19,10 @@ from fakes.cards import NAMES, build, card, each, response, secrets_in, targets
 from wakebus.adapters import registry
 from wakebus.adapters.abilities import Checks, HasToken, KeysByWay, LooksUp, Uploads
 from wakebus.adapters.base import Adapter, File, Outgoing, Request, Response, Target
-from wakebus.adapters.calls import token_of, token_request, ways_of
+from wakebus.adapters.delivery.adapter_calls import token_of, token_request, ways_of
+from wakebus.adapters.delivery.deliver import result_of
 from wakebus.adapters.errors import DeliveryError, Rejected, Uncertain
-from wakebus.adapters.preview import preview
-from wakebus.adapters.send import result_of
+from wakebus.adapters.inspect.dry_run import preview
 
 FILE = File("报 a.txt", b"bytes-7f3a" * 3, "text/plain")
 ANYTHING = {

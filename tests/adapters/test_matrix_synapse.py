@@ -21,10 +21,10 @@ from fakes.carrier import LONG, Carrier
 from fakes.desk import Desk, running
 from fakes.synapse import Synapse
 from wakebus.adapters.base import ChannelResult, File, Request, Response
-from wakebus.adapters.check import check
+from wakebus.adapters.delivery.deliver import address, deliver
 from wakebus.adapters.errors import Uncertain
-from wakebus.adapters.matrix import Matrix
-from wakebus.adapters.send import address, deliver
+from wakebus.adapters.inspect.credential_check import check
+from wakebus.adapters.platforms.matrix import Matrix
 from wakebus.broker import Client
 
 pytestmark = [

@@ -16,7 +16,7 @@ from fakes.carrier import Carrier
 from fakes.chats import FAMILIES
 from fakes.chats.cases import BY_NAME, CASES, LONG, Case, each, long_text
 from fakes.platform import Platform, Seen, Step
-from wakebus.adapters.tools import Memory
+from wakebus.adapters.delivery.context import Memory
 
 RULES = {family.name: family() for family in FAMILIES}
 Row = tuple[str, int, int]  # the word, how many requests, how many messages stand there

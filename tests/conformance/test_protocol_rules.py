@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from wakebus import broker
-from wakebus.broker import wire
+from wakebus.broker.protocol import wire
 
 assert broker.__file__
 PAGE = (Path(broker.__file__).parent / "PROTOCOL.md").read_text(encoding="utf-8")

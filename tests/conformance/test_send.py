@@ -7,7 +7,8 @@ import pytest
 
 from fakes.broker import Broker, MakeBroker
 from fakes.peer import MakePeer, Peer, posting
-from wakebus.broker import errors, wire
+from wakebus.broker import errors
+from wakebus.broker.protocol import wire
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import yaml
 
 from wakebus.broker import __version__
 from wakebus.plugin import hermes
-from wakebus.plugin.hermes import schemas
+from wakebus.plugin.hermes.tools import schemas
 
 FOLDER = Path(__file__).parents[2] / "deploy" / "hermes_plugin"
 

@@ -12,29 +12,32 @@ OURS: Final = {
     "wakebus",
     "wakebus.broker",
     "wakebus.broker.client",
+    "wakebus.broker.client.client",
+    "wakebus.broker.protocol",
+    "wakebus.broker.pubsub",
+    "wakebus.broker.system",
     "wakebus.broker.errors",
-    "wakebus.broker.eventing",
-    "wakebus.broker.forking",
-    "wakebus.broker.message",
+    "wakebus.broker.pubsub.topic_plane",
+    "wakebus.broker.system.fork_safety",
+    "wakebus.broker.protocol.message",
     "wakebus.broker.paths",
-    "wakebus.broker.pending",
-    "wakebus.broker.queries",
-    "wakebus.broker.receipt",
-    "wakebus.broker.steps",
-    "wakebus.broker.transport",
-    "wakebus.broker.wire",
+    "wakebus.broker.client.pending_request",
+    "wakebus.broker.client.queries",
+    "wakebus.broker.protocol.receipt",
+    "wakebus.broker.client.calls",
+    "wakebus.broker.client.connection",
+    "wakebus.broker.protocol.wire",
     "wakebus.plugin",
     "wakebus.plugin.cli",
     "wakebus.plugin.cli.notify",
     "wakebus.plugin.cli.output",
-    "wakebus.plugin.cli.who",
+    "wakebus.plugin.sender_identity",
 }
 # argparse loads gettext, and that locale; pwd is built in.
 STANDARD: Final = {"argparse", "gettext", "locale", "_locale", "json", "pwd"}
 
-# An editable install's finder loads pathlib and more at every start (-S: not here), so the three
-# folders are found by the links that type checkers use.
-PATHS: Final = [str(Path(__file__).parents[2] / ".typing"), sysconfig.get_paths()["platlib"]]
+# What `site` loads is not counted (-S): the checkout and the packages beside it are named.
+PATHS: Final = [str(Path(__file__).parents[2]), sysconfig.get_paths()["platlib"]]
 
 SEND: Final = """\
 import sys
@@ -74,4 +77,10 @@ def test_nothing_heavy_anywhere(desk: Desk, name: str) -> None:
     desk.declare(name)
     found = modules(desk, "--to", name, "--json", "hi")
     heavy = {"msgspec", "rich", "psutil", "asyncio", "logging", "email", "http", "sqlite3"}
-    assert not found & {*heavy, "yaml", "inspect", "importlib.metadata", "wakebus.broker.receiver"}
+    assert not found & {
+        *heavy,
+        "yaml",
+        "inspect",
+        "importlib.metadata",
+        "wakebus.broker.client.registrations",
+    }

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Mapping
 
 from wakebus.adapters.base import ChannelResult, File, Progress, Request, Response
+from wakebus.adapters.delivery.deliver import Tools, address, deliver, result_of
 from wakebus.adapters.errors import DeliveryError
-from wakebus.adapters.http import Https
-from wakebus.adapters.send import Tools, address, deliver, result_of
+from wakebus.adapters.transports.https import Https
 
 # Shared: reading the certificates costs more than most tests.
 LONG, SHORT = Https(), Https(read_s=1.0)

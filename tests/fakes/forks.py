@@ -1,5 +1,5 @@
 """
-What the scripts of tests/broker/test_forking.py share: children that tell what became of them.
+What the scripts of broker/system/test_fork_safety.py share: children that tell how they fared.
 
 The process that forks is one of its own; neither it nor a child of it outlives LIMIT_S.
 """

@@ -9,12 +9,12 @@ from typing import Any
 from fakes.hermes import Town
 from fakes.host import Outcome, write_rules
 from wakebus.broker import Client
-from wakebus.plugin.hermes.gateway import GatewayHost
-from wakebus.plugin.hermes.turning import Steps
-from wakebus.plugin.receive.context import Context, context_file
+from wakebus.plugin.hermes.gateway.host import GatewayHost
+from wakebus.plugin.hermes.gateway.turn import Steps
+from wakebus.plugin.prompt.pending_context import Context, context_file
+from wakebus.plugin.receive.answers import Answers
 from wakebus.plugin.receive.dispatch import Dispatch
-from wakebus.plugin.receive.reply import Answers
-from wakebus.plugin.receive.screen import Screen
+from wakebus.plugin.receive.terminal_output import Screen
 from wakebus.plugin.rules.load import RulesFile
 
 QUICK = Steps(look=0.01, settle=0.3, delivery=20.0)

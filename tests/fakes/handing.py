@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from wakebus.adapters.base import Request, Response, Transport
-from wakebus.adapters.gate import Gates
-from wakebus.adapters.handler import Courier
-from wakebus.adapters.progress import Book
+from wakebus.adapters.courier.delivery_log import Book
+from wakebus.adapters.courier.handler import Courier
+from wakebus.adapters.pacing.admission import Gates
 from wakebus.broker import Delivery, Outcome
 from wakebus.broker.errors import WakebusError
 

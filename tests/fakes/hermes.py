@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from fakes.broker import until
-from wakebus.plugin.hermes.watch import Watch
+from wakebus.plugin.hermes.shared.turn_tracker import Watch
 
 
 class Platform(Enum):

@@ -11,16 +11,16 @@ from typing import Any
 
 from fakes.broker import until
 from fakes.hermes_ctx import Manager
-from wakebus.broker.message import Message
-from wakebus.plugin.cancel import Cancel
-from wakebus.plugin.hermes import live
+from wakebus.broker.protocol.message import Message
+from wakebus.plugin.hermes import process_kind as live
 from wakebus.plugin.hermes.runtime import Runtime
+from wakebus.plugin.processes.cancel import Cancel
+from wakebus.plugin.prompt.label import Item
+from wakebus.plugin.receive.answers import Answers
 from wakebus.plugin.receive.host import Order
-from wakebus.plugin.receive.label import Item
-from wakebus.plugin.receive.listener import Listener
-from wakebus.plugin.receive.reply import Answers
-from wakebus.plugin.receive.screen import Screen
-from wakebus.plugin.receive.turns import Job
+from wakebus.plugin.receive.listen_host import Listener
+from wakebus.plugin.receive.terminal_output import Screen
+from wakebus.plugin.receive.turn_queue import Job
 
 
 class Loop:

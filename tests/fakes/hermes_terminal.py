@@ -11,12 +11,12 @@ from fakes.hermes_cli import Cli
 from fakes.host import Outcome, write_rules
 from wakebus.broker import Client
 from wakebus.plugin.hermes.hooks import Hooks
-from wakebus.plugin.hermes.terminal import CliHost
-from wakebus.plugin.hermes.watch import Watch
-from wakebus.plugin.receive.context import Context, context_file
+from wakebus.plugin.hermes.shared.turn_tracker import Watch
+from wakebus.plugin.hermes.terminal.host import CliHost
+from wakebus.plugin.prompt.pending_context import Context, context_file
+from wakebus.plugin.receive.answers import Answers
 from wakebus.plugin.receive.dispatch import Dispatch
-from wakebus.plugin.receive.reply import Answers
-from wakebus.plugin.receive.screen import Screen
+from wakebus.plugin.receive.terminal_output import Screen
 from wakebus.plugin.rules.load import RulesFile
 
 

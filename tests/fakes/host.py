@@ -10,12 +10,12 @@ from typing import Any
 
 from fakes.broker import until
 from wakebus.broker import Client, Delivery
-from wakebus.broker.message import Message
-from wakebus.plugin.receive.context import Context, context_file
+from wakebus.broker.protocol.message import Message
+from wakebus.plugin.prompt.pending_context import Context, context_file
+from wakebus.plugin.receive.answers import Answers
 from wakebus.plugin.receive.dispatch import Dispatch
-from wakebus.plugin.receive.listener import Listener
-from wakebus.plugin.receive.reply import Answers
-from wakebus.plugin.receive.screen import Screen
+from wakebus.plugin.receive.listen_host import Listener
+from wakebus.plugin.receive.terminal_output import Screen
 from wakebus.plugin.rules.load import RulesFile
 
 Outcome = dict[str, Any]

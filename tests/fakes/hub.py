@@ -7,13 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from wakebus.broker import message as messages
-from wakebus.broker.clock import Clock
+from wakebus.broker.core.hub import Connection, Endpoint, Hub, Request
 from wakebus.broker.errors import WakebusError
-from wakebus.broker.hub import Connection, Endpoint, Hub, Request
-from wakebus.broker.presence import Holder, Process
+from wakebus.broker.protocol import message as messages
 from wakebus.broker.settings import Settings
-from wakebus.broker.store import Done, Put, Store, Work
+from wakebus.broker.store.store import Done, Put, Store, Work
+from wakebus.broker.system.clock import Clock
+from wakebus.broker.system.processes import Holder, Process
 
 
 def put(id: str = "m1", **changes: Any) -> Put:

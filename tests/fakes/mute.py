@@ -6,7 +6,7 @@ from typing import Any
 
 import zmq
 
-from wakebus.broker import wire
+from wakebus.broker.protocol import wire
 
 
 class Mute:

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from hypothesis import strategies as st
 
-from wakebus.adapters.buckets import Rule
-from wakebus.adapters.pace import Pace
+from wakebus.adapters.pacing.rate_buckets import Rule
+from wakebus.adapters.pacing.rate_limiter import Pace
 
 
 class Ask(NamedTuple):

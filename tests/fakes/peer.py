@@ -10,8 +10,8 @@ from typing import Any
 
 import zmq
 
-from wakebus.broker import wire
 from wakebus.broker.errors import WakebusError, from_wire
+from wakebus.broker.protocol import wire
 
 Answer = dict[str, Any]
 

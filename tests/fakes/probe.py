@@ -24,12 +24,12 @@ from wakebus.adapters.base import (
     Token,
     Word,
 )
+from wakebus.adapters.delivery.access_tokens import Tokens
+from wakebus.adapters.delivery.chat_lookup import Lookups
+from wakebus.adapters.delivery.context import Memory
+from wakebus.adapters.delivery.deliver import Tools, deliver
+from wakebus.adapters.delivery.split_cache import Splits
 from wakebus.adapters.errors import DeliveryError, Held
-from wakebus.adapters.lookups import Lookups
-from wakebus.adapters.send import Tools, deliver
-from wakebus.adapters.splits import Splits
-from wakebus.adapters.tokens import Tokens
-from wakebus.adapters.tools import Memory
 
 TARGET = Target("probe", "alice")
 OK = Response(200, b"m")

@@ -10,7 +10,7 @@ from typing import Any
 
 import zmq
 
-from wakebus.broker import wire
+from wakebus.broker.protocol import wire
 
 Payload = dict[str, Any]
 

@@ -17,8 +17,14 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from wakebus.broker import busd, clock, daemon, keeping, opening, router, storing
-from wakebus.broker.store import Store, Work
+from wakebus.broker.server import cli as busd
+from wakebus.broker.server import process as daemon
+from wakebus.broker.server import router
+from wakebus.broker.store import group_commit as storing
+from wakebus.broker.store import recovery as opening
+from wakebus.broker.store import retention as keeping
+from wakebus.broker.store.store import Store, Work
+from wakebus.broker.system import clock
 
 FAULTS = Path(os.environ["HERMES_BUS_ROOT"]) / "faults"
 

@@ -13,9 +13,9 @@ import threading
 import time
 from pathlib import Path
 
-from wakebus.broker.client import Client
+from wakebus.broker.client.client import Client
 from wakebus.broker.errors import NotNow, NotRunning, Undecided
-from wakebus.broker.message import new_id
+from wakebus.broker.protocol.message import new_id
 
 SESSIONS = ("", "s1", "s2", "s3", "s4")
 

@@ -24,7 +24,7 @@ from fakes.program import frozen
 from fakes.stage import Stage, staged
 from wakebus.broker import Client
 from wakebus.broker.errors import NotRunning, Undecided
-from wakebus.broker.message import new_id
+from wakebus.broker.protocol.message import new_id
 
 ALL = [f"part-{number}" for number in range(1, 6)]
 SIZE = {"feishu": 15_000, "dingtalk": 12_000}  # of a paragraph: two do not fit into one request

@@ -14,7 +14,7 @@ import pytest
 from fakes.broker import until
 from fakes.platform import Platform, Step
 from fakes.stage import Stage, staged
-from wakebus.adapters import files
+from wakebus.adapters.delivery import attachments as files
 
 UPLOADING, TAKEN, LOST = ("a1" * 13, "b2" * 13, "c3" * 13)  # channels of Mattermost
 DOUBT, BETWEEN = "41", "42"  # chats of Telegram

@@ -14,9 +14,9 @@ import pytest
 from fakes.broker import until
 from fakes.platform import Seen, Step
 from fakes.stage import Stage, staged
-from wakebus.adapters import status
+from wakebus.adapters.courier import status_file as status
 from wakebus.broker import Client
-from wakebus.broker.event import Event
+from wakebus.broker.protocol.event import Event
 
 ALL = [f"part-{number}" for number in range(1, 6)]
 SLOW = {"FEISHU_RATE_CHAT": "3/3600", "DINGTALK_RATE_CHAT": "3/3600"}

@@ -24,7 +24,7 @@ from fakes.desk import BIN, Desk
 from fakes.platform import Platform, Seen, Step
 from wakebus.broker import Client
 from wakebus.broker.errors import NotNow, NotRunning, Undecided
-from wakebus.broker.message import new_id
+from wakebus.broker.protocol.message import new_id
 
 MANY: Final = int(os.environ.get("STORM", "400"))
 SEED: Final = 20261128

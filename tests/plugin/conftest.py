@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from wakebus.broker.message import Message
+from wakebus.broker.protocol.message import Message
 
 MakeMessage = Callable[..., Message]
 

@@ -9,12 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fakes import markdown
-from wakebus.adapters import bodies, marks
+from wakebus.adapters import markdown as marks
 from wakebus.adapters.base import Outgoing, Response
-from wakebus.adapters.dingtalk import DingTalk
 from wakebus.adapters.errors import DeliveryError, Throttled, Uncertain
-from wakebus.adapters.facts import dingtalk, feishu
-from wakebus.adapters.feishu import Feishu
+from wakebus.adapters.kit import requests as bodies
+from wakebus.adapters.platforms import dingtalk_facts as dingtalk
+from wakebus.adapters.platforms import feishu_facts as feishu
+from wakebus.adapters.platforms.dingtalk import DingTalk
+from wakebus.adapters.platforms.feishu import Feishu
 
 HOOK = "https://open.feishu.cn/open-apis/bot/v2/hook/x"
 

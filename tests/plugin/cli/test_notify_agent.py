@@ -11,7 +11,7 @@ import pytest
 from fakes.broker import until
 from fakes.desk import NONE, Desk, Done, Env
 from fakes.pane import END, START, Recorder, Server, serve_panes
-from wakebus.plugin.panes import MAX_TEXT
+from wakebus.plugin.tmux.panes import MAX_TEXT
 
 Notify = Callable[..., Done]
 
@@ -229,8 +229,8 @@ def test_what_it_imports(own_desk: Desk) -> None:
     )
     done = own_desk.run(sys.executable, "-c", code)
     status, found = json.loads(done.out)
-    assert status == 1 and "wakebus.plugin.tmux" in found
+    assert status == 1 and "wakebus.plugin.tmux.keystrokes" in found
     heavy = {"zmq", "yaml", "msgspec", "rich", "psutil", "asyncio", "logging", "email", "http"}
     assert not set(found) & {*heavy, "inspect", "importlib.metadata", "sqlite3", "socket"}
     ours = {name for name in found if name.startswith("wakebus.")}
-    assert not ours & {"wakebus.broker.client", "wakebus.plugin.rules.load"}
+    assert not ours & {"wakebus.broker.client.client", "wakebus.plugin.rules.load"}

@@ -10,7 +10,7 @@ import pytest
 
 from fakes.broker import Broker, until
 from wakebus.broker import Client
-from wakebus.broker.topics import check_topic
+from wakebus.broker.protocol.topics import check_topic
 from wakebus.plugin.hermes import gateway_events
 from wakebus.plugin.hermes.gateway_events import Outbox, fields_of, handle, topic_of
 

@@ -10,13 +10,13 @@ import pytest
 from fakes.broker import Broker, until
 from fakes.hermes_terminal import Bus, Terminal
 from fakes.host import deliver
-from wakebus.broker.message import Message
-from wakebus.plugin.cancel import Cancel
+from wakebus.broker.protocol.message import Message
 from wakebus.plugin.hermes.hooks import MAX_SESSIONS, STEER, Hooks, _state, steered, text_of
-from wakebus.plugin.receive.context import Context
+from wakebus.plugin.processes.cancel import Cancel
+from wakebus.plugin.prompt.label import Item
+from wakebus.plugin.prompt.pending_context import Context
 from wakebus.plugin.receive.host import Order
-from wakebus.plugin.receive.label import Item
-from wakebus.plugin.receive.turns import Job
+from wakebus.plugin.receive.turn_queue import Job
 from wakebus.plugin.rules.match import plan
 from wakebus.plugin.rules.model import Rules
 

@@ -14,10 +14,10 @@ import pytest
 from fakes.broker import Broker, MakeBroker, until
 from fakes.hermes_process import Station
 from wakebus.broker import Client
-from wakebus.broker.daemon import lock_holder
-from wakebus.plugin.hermes import member as members
-from wakebus.plugin.hermes import tools
-from wakebus.plugin.receive import upkeep
+from wakebus.broker.server.process import lock_holder
+from wakebus.plugin.hermes import membership as members
+from wakebus.plugin.hermes.tools import bus_tools as tools
+from wakebus.plugin.receive import maintenance as upkeep
 
 MakeStation = Callable[[], Station]
 

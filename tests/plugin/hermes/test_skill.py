@@ -10,14 +10,15 @@ from pathlib import Path
 import pytest
 import yaml
 
-from wakebus.broker import busd, message
+from wakebus.broker.protocol import message
+from wakebus.broker.server import cli as busd
 from wakebus.plugin.cli import main, notify, notify_agent
-from wakebus.plugin.hermes import schemas
-from wakebus.plugin.receive.label import Item, label
+from wakebus.plugin.hermes.tools import schemas
+from wakebus.plugin.prompt.label import Item, label
 from wakebus.plugin.rules.load import default_rules
 
 NAME = "notification-protocol"
-FILE = Path(schemas.__file__).parent / "skills" / NAME / "SKILL.md"
+FILE = Path(schemas.__file__).parents[1] / "skills" / NAME / "SKILL.md"
 TEXT = FILE.read_text(encoding="utf-8")
 COMMAND = re.compile(r"^(?:notify-hermes|notify-agent|wakebus|hermes-busd) .*")
 

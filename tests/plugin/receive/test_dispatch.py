@@ -19,7 +19,7 @@ from fakes.broker import Broker, until
 from fakes.host import Host, Outcome, deliver, write_rules
 from wakebus.broker import Client, Delivery, Later, Refusal
 from wakebus.broker.errors import Fenced, NotRunning
-from wakebus.broker.message import Message
+from wakebus.broker.protocol.message import Message
 from wakebus.plugin.receive import dispatch as dispatch_module
 
 MakeHost = Callable[..., Host]

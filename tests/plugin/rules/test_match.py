@@ -7,7 +7,7 @@ from typing import get_args
 
 import pytest
 
-from wakebus.broker.message import Message
+from wakebus.broker.protocol.message import Message
 from wakebus.plugin.rules.load import default_rules
 from wakebus.plugin.rules.match import (
     effective_reply,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wakebus.broker.message import Message
+from wakebus.broker.protocol.message import Message
 from wakebus.plugin.rules.render import compile_format, doubtful_times, render, sgr, time_text
 
 MESSAGE = Message(

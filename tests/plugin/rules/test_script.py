@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from wakebus.broker.message import Message
+from wakebus.broker.protocol.message import Message
 from wakebus.plugin.rules.errors import ScriptError
 from wakebus.plugin.rules.script import Rendered, find_script, is_script, render_or_script
 

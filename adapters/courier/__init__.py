@@ -1,0 +1,1 @@
+"""The courier service: its endpoint, its record on disk, what goes back to the broker."""

@@ -1,0 +1,67 @@
+"""
+What a delivery works with: transports, caches, the gate, a clock, a way to wait, a record.
+
+Rule 1: all of it is shared by the deliveries of a host, except the record, which is a message's.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from wakebus.adapters.base import Part, Transport, Word
+from wakebus.adapters.delivery.access_tokens import Tokens
+from wakebus.adapters.delivery.chat_lookup import Lookups
+from wakebus.adapters.delivery.passing import Gate, Open
+from wakebus.adapters.delivery.split_cache import Splits
+
+
+def pause(seconds: float) -> bool:
+    """Wait; a host that never stops."""
+    time.sleep(seconds)
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """
+    What a delivery works with.
+
+    performers: by the request's scheme. now: Unix seconds. sleep: waits, and returns True as soon
+    as the host stops; then nothing more is begun. gate: whether a request may go out now.
+    """
+
+    performers: Mapping[str, Transport]
+    tokens: Tokens = field(default_factory=Tokens)
+    now: Callable[[], float] = time.time
+    sleep: Callable[[float], bool] = pause
+    lookups: Lookups = field(default_factory=Lookups)
+    gate: Gate = field(default_factory=Open)
+    splits: Splits = field(default_factory=Splits)
+
+
+class Memory:
+    """Progress that lasts for one delivery."""
+
+    def __init__(self) -> None:
+        self._parts: dict[int, Part] = {}
+        self._found = ""
+
+    def parts(self) -> Mapping[int, Part]:
+        """Return a copy of what is known."""
+        return dict(self._parts)
+
+    def found(self) -> str:
+        """Return the chat of the last part that was begun."""
+        return self._found
+
+    def begin(self, number: int, now: float, found: str = "") -> None:
+        """Remember the part, by its first try, and its chat."""
+        self._found = found
+        self._parts.setdefault(number, Part("begun", first=now))
+
+    def end(self, number: int, word: Word, id: str = "") -> None:
+        """Remember how it ended."""
+        if word == "sent":
+            self._parts[number] = Part("sent", id)
+        elif word != "uncertain":
+            self._parts.pop(number, None)

@@ -1,0 +1,1 @@
+"""What people ask beforehand: set-up, dry run, credential check."""

@@ -1,0 +1,86 @@
+"""
+Whether a platform takes the credential that is set: one harmless request, and what it said.
+
+Rule 1: nothing is sent to anybody: a token is fetched, or the request made that the platform itself
+offers for this (abilities.Checks). Rule 2: whatever an adapter or a platform does, there is a word
+and a line. Rule 3: no credential is in that line.
+"""
+
+from collections.abc import Iterable
+from functools import partial
+from typing import Literal, NamedTuple
+
+from wakebus.adapters.abilities import Checks, HasToken
+from wakebus.adapters.base import Adapter, Response, Token
+from wakebus.adapters.delivery import adapter_calls as calls
+from wakebus.adapters.delivery.aside import ask
+from wakebus.adapters.delivery.context import Tools
+from wakebus.adapters.errors import DeliveryError
+from wakebus.adapters.sanitize import line
+from wakebus.adapters.settings.redact import hidden
+
+NO_CALL = "cannot be checked: this platform offers no harmless call"
+NO_CALL_HERE = "cannot be checked: what is set up here (a webhook) offers no harmless call"
+TOKEN = "the platform gave an access token"
+_WITHOUT = "no answer that says so"
+
+
+class Checked(NamedTuple):
+    """`ok`; `failed`, with the platform's words; `none`: there is no way to know."""
+
+    word: Literal["ok", "failed", "none"]
+    text: str
+
+
+def checkable(adapter: Adapter | type[Adapter]) -> bool:
+    """Whether the platform offers a harmless call, as far as it is known."""
+    return hasattr(adapter, "check_request") or hasattr(adapter, "token_request")
+
+
+def check(platform: str, adapter: Adapter, tools: Tools, secrets: Iterable[str] = ()) -> Checked:
+    """Return what the platform says of this credential; raises nothing. `secrets`: never shown."""
+    known = set(secrets)
+    try:
+        word, text = _check(platform, adapter, tools, known)
+    except DeliveryError as exc:
+        word, text = "failed", exc.text
+    except Exception as exc:  # a bug of ours or of the host's
+        word, text = "failed", f"the check failed: {calls.place(exc)}"
+    return Checked(word, line(hidden(text, known), 300))
+
+
+def _check(platform: str, adapter: Adapter, tools: Tools, known: set[str]) -> Checked:
+    if not checkable(adapter):
+        return Checked("none", NO_CALL)
+    token = _token(platform, adapter, tools)
+    known.add(token)
+    if not isinstance(adapter, Checks):
+        return Checked("ok", TOKEN) if token else Checked("none", NO_CALL_HERE)
+    request = calls.guarded(platform, lambda: adapter.check_request(token))
+    if request is None:
+        return Checked("ok", TOKEN) if token else Checked("none", NO_CALL_HERE)
+    who = ask(tools.performers, platform, request, partial(_who, adapter), _WITHOUT)
+    return Checked("ok", who)
+
+
+def _token(platform: str, adapter: Adapter, tools: Tools) -> str:
+    """Return the access token of the way that is checked, "" where there is none."""
+    if not isinstance(adapter, HasToken):
+        return ""
+    way = str(getattr(adapter, "check_way", ""))
+    request = calls.guarded(platform, lambda: adapter.token_request(way))
+    if request is None:
+        return ""
+
+    def read(response: Response) -> Token:
+        return calls.checked(adapter.parse_token(response))
+
+    performers, without = tools.performers, "no access token"
+    return tools.tokens.get(request, lambda asked: ask(performers, platform, asked, read, without))
+
+
+def _who(adapter: Checks, response: Response) -> str:
+    who = adapter.parse_check(response)
+    if not isinstance(who, str):
+        raise TypeError
+    return who or "the credential is good"

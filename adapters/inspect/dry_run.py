@@ -1,0 +1,123 @@
+"""
+What a text or a file would become at its chat, without sending it: parts, ways, requests, masked.
+
+Rule 1: nothing is performed, nothing is asked of anybody. Rule 2: what is shown is made by the
+same calls as what is sent: cleaned, split, keyed, built. Rule 3: what only the platform could say
+is not asked for but shown as it would be asked: an access token as `***`, a chat by its first
+look-up, a file by its first upload. Rule 4: bytes are told, not dumped.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from wakebus.adapters.base import Adapter, File, Outgoing, Request, Target
+from wakebus.adapters.delivery import adapter_calls as calls
+from wakebus.adapters.delivery.chat_lookup import lookup
+from wakebus.adapters.delivery.deliver import outgoing_of
+from wakebus.adapters.errors import DeliveryError
+from wakebus.adapters.settings.redact import STARS, hidden, masked, secrets_of
+
+_SHORT: Final = 32
+
+
+def preview(
+    adapter: Adapter,
+    target: Target,
+    text: str,
+    key: str,
+    at: float,
+    env: Mapping[str, str],
+    file: File | None = None,
+    reply_to: str | None = None,
+) -> dict[str, Any]:
+    """
+    Return what `deliver` would send, as JSON. Raises Rejected as it would.
+
+    `{"chat", "limit", "unit", "lookup": request or None, "ways", "tokens": [{"way", request}],
+    "parts": [{"part", "size", "text", "requests": [{"way", request}]}]}`; a request is method, url,
+    headers, body. The part with the file has `"file": "N bytes of NAME"` and its size in bytes; its
+    requests have `"upload": request` where it is brought there first. A way that cannot carry a
+    part has `{"way", "error"}`. at: Unix seconds. env: what the adapter was made of.
+    """
+    outgoing = outgoing_of(adapter, target, text, key, file=file, reply_to=reply_to)
+    asked = lookup(adapter, target)
+    show = _Show(adapter, target, at, secrets_of(env))
+    ways = show.ways(outgoing[0])
+    return {
+        "chat": str(target),
+        "limit": adapter.capabilities.max_text,
+        "unit": adapter.capabilities.unit,
+        "lookup": asked and show.request(asked, None),
+        "ways": ways,
+        "tokens": show.tokens(ways),
+        "parts": [show.part(number, part, ways) for number, part in enumerate(outgoing, 1)],
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Show:
+    adapter: Adapter
+    target: Target
+    at: float
+    secrets: set[str]
+
+    def ways(self, outgoing: Outgoing) -> list[str]:
+        return calls.ways_of(self.adapter, self.target, outgoing)
+
+    def tokens(self, ways: Sequence[str]) -> list[dict[str, Any]]:
+        asked = {way: calls.token_request(self.adapter, self.target, way) for way in ways}
+        once: list[dict[str, Any]] = []
+        for way, request in asked.items():
+            if request and request not in [asked[one["way"]] for one in once]:
+                once.append({"way": way, **self.request(request, None)})
+        return once
+
+    def part(self, number: int, part: Outgoing, ways: Sequence[str]) -> dict[str, Any]:
+        shown: dict[str, Any] = {"part": number}
+        if part.file is None:
+            shown |= {"size": calls.measure_of(self.adapter)(part.text), "text": part.text}
+        else:
+            shown |= {"size": len(part.file.data), "text": "", "file": _told(part.file)}
+        requests = [self.by_way(part, way) for way in ways]
+        # Ways of a text, with and without markup, are one for a file.
+        once = requests if part.file is None else _different(requests)
+        return {**shown, "requests": once}
+
+    def by_way(self, part: Outgoing, way: str) -> dict[str, Any]:
+        try:
+            token = STARS if calls.token_request(self.adapter, self.target, way) else ""
+            sent = replace(part, token=token, way=way, at=self.at)
+            upload = calls.upload(self.adapter, self.target, sent)
+            if upload is not None and sent.file:
+                sent = replace(sent, file=replace(sent.file, ref=STARS, url="", stored=True))
+            shown = self.request(calls.built(self.adapter, self.target, sent), part.file)
+        except DeliveryError as exc:
+            return {"way": way, "error": hidden(exc.text, self.secrets)}
+        more = {"upload": self.request(upload, part.file)} if upload else {}
+        return {"way": way, **more, **shown}
+
+    def request(self, request: Request, file: File | None) -> dict[str, Any]:
+        return masked(_without(request, file) if file else request, self.secrets)
+
+
+def _different(requests: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    seen: list[dict[str, Any]] = []
+    for one in requests:
+        if not any({**one, "way": ""} == {**other, "way": ""} for other in seen):
+            seen.append(one)
+    return seen
+
+
+def _without(request: Request, file: File) -> Request:
+    told = f"<{_told(file)}>".encode()
+    form = b"\r\n\r\n%s\r\n--"
+    if request.body == file.data:
+        return replace(request, body=told)
+    if len(file.data) < _SHORT:  # its bytes are found in other words, unless it stands in a form
+        return replace(request, body=request.body.replace(form % file.data, form % told))
+    return replace(request, body=request.body.replace(file.data, told))
+
+
+def _told(file: File) -> str:
+    return f"{len(file.data)} bytes of {file.name}"

@@ -1,0 +1,1 @@
+"""What platform files are written with; pure."""

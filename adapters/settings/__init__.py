@@ -1,0 +1,1 @@
+"""Where values come from, and which of them are secret."""

@@ -1,0 +1,1 @@
+"""What performs a request: HTTPS, Apprise, the console's files."""

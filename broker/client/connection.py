@@ -1,0 +1,300 @@
+"""
+A client's one IO thread: it owns the DEALER socket and its monitor.
+
+Rule 1: callers hand over frames and wait on a `Pending`; they never touch a socket. Rule 2: a
+request that was written and not answered is written again after a reconnect, until its caller
+gives up: without this every broker kill made an unknown (measured). Rule 3: nothing in here waits
+for the broker; closing never hangs. Rule 4: a forked child has no part in it (forking.py).
+"""
+
+import itertools
+import os
+import struct
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final
+
+import zmq
+
+from wakebus.broker.client.pending_request import Pending
+from wakebus.broker.errors import NotRunning, WakebusError
+from wakebus.broker.protocol import wire
+from wakebus.broker.system.fork_safety import FORKED, disown
+
+# Back within 0.3 s of a broker's return (measured with these two).
+RECONNECT_MS: Final = 100
+RECONNECT_MAX_MS: Final = 500
+HANDSHAKE_MS: Final = 2_000
+REREAD_S: Final = 0.5
+BEAT_S: Final = 2.0
+LAST_WORDS_S: Final = 0.5
+
+
+class Transport:
+    """
+    Frames out, frames in, reconnects.
+
+    `address`: asked at the start and again while disconnected. `greet`: called at each connect.
+    `on_frame(verb, payload)`: what the broker says by itself. `beat`: called every 2 s while
+    connected. All callbacks run in the IO thread and must not wait. `after`: the parent's, which is
+    `forked`; this one opens at its first use. Raises NotRunning when no socket can connect to it.
+    """
+
+    def __init__(
+        self,
+        address: Callable[[], str],
+        greet: Callable[[], None],
+        on_frame: Callable[[str, dict[str, Any]], None],
+        beat: Callable[[], None],
+        after: "Transport | None" = None,
+    ) -> None:
+        self._address, self._greet, self._on_frame, self._beat = address, greet, on_frame, beat
+        # No number twice: a call that was cut off by the fork may still drop its own.
+        self._sequence: itertools.count[int] = after._sequence if after else itertools.count(1)
+        self._current: str = after._current if after else ""
+        self._thread: threading.Thread | None = None
+        self.forked = False
+        self._begin()
+        if after is None:
+            self._open()
+
+    def _begin(self) -> None:
+        self._pending: dict[int, Pending] = {}
+        self._outbox: deque[Pending] = deque()
+        self._connected = threading.Event()
+        self._closing = self._ended = self._woken = False
+        self._closed_at = 0.0
+        self._lock = threading.RLock()  # callbacks may ask for requests; a signal handler may close
+
+    def _open(self) -> None:
+        process = os.getpid()
+        self._current = self._address()
+        self._context, self._socket, self._monitor = _open(self._current)
+        self._wake_read, self._wake_write = os.pipe()
+        os.set_blocking(self._wake_write, False)
+        os.set_blocking(self._wake_read, False)
+        if process != os.getpid():  # a signal handler has forked meanwhile
+            disown(self._context)
+            self._open()
+            return
+        self._thread = threading.Thread(target=self._run, name="wakebus io", daemon=True)
+        self._thread.start()
+
+    def after_fork(self) -> None:
+        """In the child of a fork: be over, and let go of who waits."""
+        left = list(self._pending.values())
+        self._begin()
+        self._closing = self._ended = self.forked = True
+        if self._thread is not None:
+            disown(self._context)
+        for pending in left:
+            pending.disown(NotRunning(FORKED))
+
+    @property
+    def address(self) -> str:
+        """Where the broker is looked for."""
+        return self._current
+
+    def connected(self, timeout: float) -> bool:
+        """Wait up to `timeout` seconds for a connection; return whether there is one."""
+        with self._lock:
+            if self._thread is None and not self._closing:
+                self._open()
+        return self._connected.wait(timeout)
+
+    def request(
+        self,
+        verb: str,
+        payload: dict[str, Any],
+        notify: Callable[[Pending], object] | None = None,
+        *,
+        fleeting: bool = False,
+    ) -> Pending:
+        """Queue a request; any thread. Raises BadFrame for what JSON cannot carry."""
+        sequence = next(self._sequence)
+        pending = Pending(sequence, wire.encode(verb, sequence, payload), notify, fleeting)
+        with self._lock:
+            if not self._closing:
+                if self._thread is None:
+                    self._open()
+                self._pending[sequence] = pending
+                self._outbox.append(pending)
+                self._wake()
+                return pending
+        pending.error = NotRunning(FORKED) if self.forked else None
+        pending.finish()
+        return pending
+
+    def drop(self, pending: Pending) -> bool:
+        """Stop caring for a request; return whether it was ever written."""
+        with self._lock:
+            if self._pending.pop(pending.sequence, None) and pending in self._outbox:
+                self._outbox.remove(pending)
+            return pending.written
+
+    def close(self, timeout: float) -> None:
+        """End the IO thread; requests without an answer are finished without one."""
+        with self._lock:
+            self._closing = True
+            self._wake()
+        if self._thread and threading.current_thread() is not self._thread:
+            self._thread.join(timeout)
+
+    def _wake(self) -> None:
+        # Under the lock: a descriptor that was closed belongs to somebody else a moment later.
+        thread = self._thread
+        if self._woken or self._ended or not thread or threading.current_thread() is thread:
+            return
+        self._woken = True
+        try:
+            os.write(self._wake_write, b"x")
+        except BlockingIOError:
+            pass  # full: it wakes anyway
+
+    # --- IO thread ------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            self._loop(self._socket, self._monitor)
+        finally:
+            if not self.forked:  # in a callback; then all this is the parent's
+                self._socket.disable_monitor()
+                self._monitor.close(0)
+                self._socket.close(0)
+                self._context.term()
+                self._end()
+
+    def _end(self) -> None:
+        with self._lock:
+            self._closing = self._ended = True
+            self._connected.clear()
+            left = list(self._pending.values())
+            self._pending.clear()
+            self._outbox.clear()
+            os.close(self._wake_read)
+            os.close(self._wake_write)
+        for pending in left:
+            pending.finish()
+
+    def _loop(self, socket: "zmq.Socket[bytes]", monitor: "zmq.Socket[bytes]") -> None:
+        poller = zmq.Poller()
+        for source in (socket, monitor, self._wake_read):
+            poller.register(source, zmq.POLLIN)
+        next_beat = next_look = 0.0
+        while not self._closing or self._last_words():
+            events = dict(poller.poll(50 if self._outbox else 1000))
+            if self._wake_read in events:
+                drain(self._wake_read)
+                self._woken = False  # last, and before the outbox: what comes later wakes again
+            if monitor in events:
+                self._watch(monitor)
+            if socket in events:
+                self._read(socket)
+            now = time.monotonic()
+            if self._connected.is_set():
+                if now >= next_beat:
+                    next_beat = now + BEAT_S
+                    self._beat()
+                self._write(socket)
+            elif now >= next_look:
+                next_look = now + REREAD_S
+                self._look_for_another(socket)
+
+    def _last_words(self) -> bool:
+        """Whether a closing client still has something to write, and somebody to write it to."""
+        self._closed_at = self._closed_at or time.monotonic()
+        waiting = bool(self._outbox) and self._connected.is_set()
+        return waiting and time.monotonic() - self._closed_at < LAST_WORDS_S
+
+    def _watch(self, monitor: "zmq.Socket[bytes]") -> None:
+        while monitor.poll(0):
+            event = struct.unpack("=HI", monitor.recv_multipart()[0])[0]
+            if event == zmq.EVENT_DISCONNECTED:
+                self._connected.clear()
+            else:
+                self._reconnected()
+
+    def _reconnected(self) -> None:
+        # In one step, so that nothing is written before the greeting; and connected first, so
+        # that a name which misses this greeting sees that it must be claimed by itself.
+        with self._lock:
+            self._connected.set()
+            again = [p for p in self._pending.values() if not p.fleeting]
+            self._pending = {p.sequence: p for p in again}
+            self._outbox.clear()
+            self._greet()
+            self._outbox.extend(sorted(again, key=lambda p: p.sequence))
+
+    def _write(self, socket: "zmq.Socket[bytes]") -> None:
+        while True:
+            with self._lock:
+                if not self._outbox:
+                    return
+                pending = self._outbox[0]
+                try:
+                    socket.send(pending.frame, zmq.NOBLOCK)
+                except zmq.Again:  # a frozen broker: the pipe is full; the poll comes back
+                    return
+                pending.written = True
+                self._outbox.popleft()
+
+    def _read(self, socket: "zmq.Socket[bytes]") -> None:
+        for _ in range(500):
+            try:
+                data = socket.recv(zmq.NOBLOCK)
+            except zmq.Again:
+                return
+            try:
+                verb, sequence, payload = wire.decode(data)
+            except WakebusError:
+                continue  # no broker of ours writes this
+            if verb in ("ok", "err"):
+                pending = self._pending.pop(sequence, None)  # in one step: no lock
+                if pending is not None:
+                    pending.settle(verb, payload)
+            else:
+                self._on_frame(verb, payload)
+
+    def _look_for_another(self, socket: "zmq.Socket[bytes]") -> None:
+        try:
+            found = self._address()
+            if found != self._current:
+                socket.connect(found)
+                socket.disconnect(self._current)
+                self._current = found
+        except (WakebusError, zmq.ZMQError):
+            pass  # half a file, or no address: looked at again
+
+
+def _open(address: str) -> "tuple[zmq.Context[Any], zmq.Socket[bytes], zmq.Socket[bytes]]":
+    """Return context, DEALER and its monitor; the thread that starts next owns them."""
+    context = zmq.Context()
+    socket = context.socket(zmq.DEALER)
+    socket.setsockopt(zmq.IMMEDIATE, 1)  # a message for nobody is not queued: it is "not accepted"
+    socket.setsockopt(zmq.LINGER, 0)
+    # Answers to what this client has asked: as many as it asked for. At libzmq's own 1,000 a client
+    # that paused with 3,000 sends in flight lost the rest of its receipts.
+    socket.setsockopt(zmq.RCVHWM, 0)
+    socket.setsockopt(zmq.RECONNECT_IVL, RECONNECT_MS)
+    socket.setsockopt(zmq.RECONNECT_IVL_MAX, RECONNECT_MAX_MS)
+    socket.setsockopt(zmq.HANDSHAKE_IVL, HANDSHAKE_MS)
+    monitor = socket.get_monitor_socket(zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED)
+    try:
+        socket.connect(address)
+    except zmq.ZMQError as exc:
+        socket.disable_monitor()
+        monitor.close(0)
+        context.destroy(linger=0)
+        raise NotRunning(f"no broker can be at {address}: {exc}") from exc
+    return context, socket, monitor
+
+
+def drain(descriptor: int) -> None:
+    """Empty a pipe that does not block."""
+    try:
+        while os.read(descriptor, 4096):
+            pass
+    except BlockingIOError:
+        pass

@@ -1,0 +1,85 @@
+"""
+What a handler is given: the message, and what the broker knows of its delivery.
+
+Rule 1: knows no connection; `say` and `tell` are given.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from wakebus.broker.protocol import message as messages
+from wakebus.broker.protocol.message import Message
+
+# (delivery, verb, fields, wait): tells the broker; `wait`: returns once it is stored, or raises.
+Say = Callable[["Delivery", str, dict[str, Any], bool], None]
+# (delivery, verb, fields): the same for a handler in a loop, always until it is stored.
+Tell = Callable[["Delivery", str, dict[str, Any]], Awaitable[None]]
+
+
+class Arrival:
+    """
+    A message in a handler's hands, and what is known of it.
+
+    `attempt` counts from 1, one more for each holder that died with it; `redelivered`: another
+    holder had it before; `started_before`: and had begun to work on it. `asks`: the sender waits
+    for an answer; `sender_known`: the sender is an endpoint; `claimed`: the sender is not proven;
+    `retried`: how often it was a dead letter and brought back.
+    """
+
+    def __init__(self, payload: dict[str, Any], name: str) -> None:
+        self.message: Message = messages.from_wire(payload["message"])
+        self.name = name
+        self.epoch = int(payload["epoch"])
+        self.attempt = int(payload.get("attempt", 1))
+        self.redelivered = payload.get("redelivered") is True
+        self.started_before = payload.get("started") is True
+        self.asks = payload.get("asks") is True
+        self.sender_known = payload.get("sender_known") is True
+        self.claimed = payload.get("claimed") is True
+        self.retried = int(payload.get("retried", 0))
+        self.takes_more = False
+        self.lost = False  # `started` found that it is no longer ours
+
+    def _start(self, token: str | None) -> dict[str, Any]:
+        fields: dict[str, Any] = {"hops": self.message.hops, "path": list(self.message.path)}
+        return fields if token is None else {**fields, "token": token}
+
+
+class Delivery(Arrival):
+    """An Arrival for a handler in a thread."""
+
+    def __init__(self, payload: dict[str, Any], name: str, say: Say) -> None:
+        super().__init__(payload, name)
+        self._say = say
+
+    def started(self, token: str | None = None) -> None:
+        """
+        Say that work begins; returns once that is stored, so a later redelivery is labelled.
+
+        `token` (16 to 128 characters): sends that show it come provably from this turn. Raises
+        Fenced, NotRegistered or NotRunning when the delivery is no longer ours: the work must
+        not begin, and what the handler returns is not looked at.
+        """
+        self._say(self, "started", self._start(token), True)
+
+    def take_more(self) -> None:
+        """Take the lane's next message too while this one is in hand (for coalescing)."""
+        self.takes_more = True
+        self._say(self, "got", {"more": True}, False)
+
+
+class AsyncDelivery(Arrival):
+    """An Arrival for a handler in a loop."""
+
+    def __init__(self, delivery: Delivery, tell: Tell) -> None:
+        vars(self).update(vars(delivery))
+        self._delivery, self._tell = delivery, tell
+
+    async def started(self, token: str | None = None) -> None:
+        """Say that work begins, as `Delivery.started` does; cancelled, it may have been said."""
+        await self._tell(self._delivery, "started", self._start(token))
+
+    def take_more(self) -> None:
+        """Take the lane's next message too while this one is in hand (for coalescing)."""
+        self.takes_more = True
+        self._delivery.take_more()

@@ -1,0 +1,1 @@
+"""What the broker knows and decides; no socket, no file: effects are given in as callables."""

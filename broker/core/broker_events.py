@@ -1,0 +1,140 @@
+"""
+The broker's own events: `bus.endpoint.*`, `bus.message.*`, `bus.probe.*` (EVENTS.md section 6).
+
+Rule 1: nothing here waits, and no fault of it reaches the step that announces. Rule 2: nothing
+rests on an event; who must know asks the message plane. Rule 3: no bodies. Rule 4: while nobody
+subscribes, an announcement costs a look at a number.
+"""
+
+import logging
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+import zmq
+
+from wakebus.broker.core.mailbox import Entry
+from wakebus.broker.errors import WakebusError
+from wakebus.broker.protocol.event import encode, stamp
+
+if TYPE_CHECKING:
+    from wakebus.broker.core.hub import Endpoint
+
+log = logging.getLogger("wakebus.events")
+
+ROOT: Final = "bus"  # the first segment of what only the broker may publish
+ENDPOINT: Final = "bus.endpoint."
+MESSAGE: Final = "bus.message."
+PROBE: Final = "bus.probe."
+REPORTERS: Final = 10_000  # clients whose last report of missed events is remembered
+
+_CHANGE: Final = {b"\x01": 1, b"\x00": -1}  # a subscription came, or went (zmq_socket(3), XPUB)
+
+
+def is_ours(topic: str) -> bool:
+    """Whether only the broker publishes on `topic`."""
+    return topic.partition(".")[0] == ROOT
+
+
+class Announcer:
+    """
+    The broker's publisher, owned by the router thread. `pub`: 16 hex; `dropped`: did not go out.
+
+    `wall` tells the time. The socket is an XPUB because that one tells what is subscribed; without
+    one nobody hears it.
+    """
+
+    def __init__(self, wall: Callable[[], float]) -> None:
+        self.socket: zmq.Socket[bytes] | None = None
+        self.pub = os.urandom(8).hex()
+        self.dropped = 0
+        self._wall = wall
+        self._numbers: dict[str, int] = {}
+        self._listeners = {ENDPOINT: 0, MESSAGE: 0}  # subscriptions that reach some of them
+
+    def connect(self, context: "zmq.Context[zmq.Socket[bytes]]", address: str) -> None:
+        """Have a socket, towards the proxy at `address`."""
+        self.socket = context.socket(zmq.XPUB)
+        self.socket.setsockopt(zmq.LINGER, 0)
+        self.socket.setsockopt(zmq.XPUB_NODROP, 1)  # what does not go out is told
+        self.socket.connect(address)
+
+    def close(self) -> None:
+        """Let go of the socket."""
+        if self.socket is not None:
+            self.socket.close(0)
+
+    def learn(self) -> None:
+        """Read what subscriptions came and went."""
+        try:
+            while self.socket is not None:
+                news = self.socket.recv(zmq.NOBLOCK)
+                change = _CHANGE.get(news[:1], 0)
+                for stem in self._listeners:
+                    if _meet(news[1:], stem.encode()):
+                        self._listeners[stem] = max(0, self._listeners[stem] + change)
+        except zmq.Again:
+            pass
+
+    def hand(self, frame: bytes) -> bool:
+        """Hand an event to the proxy; False: its pipe is full."""
+        try:
+            if self.socket is not None:
+                self.socket.send(frame, zmq.NOBLOCK)
+            return True
+        except zmq.Again:
+            self.dropped += 1
+            return False
+
+    def probe(self, instance: str) -> None:
+        """Publish the event that shows a subscriber that its subscriptions work."""
+        topic = PROBE + instance
+        self.hand(encode(topic, self.pub, 1, stamp(topic, None, self._wall())))
+
+    def name(self, endpoint: "Endpoint", pid: int, *, up: bool) -> None:
+        """Tell that a name is held now, or no longer; what was told already is not told again."""
+        if endpoint.up != up:
+            endpoint.up = up
+            if self._listeners[ENDPOINT]:
+                topic = ENDPOINT + ("up" if up else "down")
+                self._tell(topic, {"name": endpoint.name, "pid": pid})
+
+    def message(self, state: str, to: str, entry: Entry, **more: Any) -> None:
+        """Tell a message's new state, a receipt's word; `more`: `reason` of a dead one."""
+        if entry.told == state:
+            return
+        entry.told = state
+        if self._listeners[MESSAGE]:
+            facts = {"id": entry.id, "from": entry.lane.partition("\n")[0], "to": to}
+            facts |= {"type": entry.type, "state": state}
+            if entry.claimed:
+                more["claimed"] = True
+            self._tell(MESSAGE + state, {**facts, **more})
+
+    def _tell(self, topic: str, fields: dict[str, Any]) -> None:
+        number = self._numbers[topic] = self._numbers.get(topic, 0) + 1
+        try:
+            self.hand(encode(topic, self.pub, number, stamp(topic, fields, self._wall())))
+        except (WakebusError, zmq.ZMQError) as exc:
+            self.dropped += 1
+            log.error("an event on %s was not published: %s", topic, exc)
+
+
+def _meet(prefix: bytes, stem: bytes) -> bool:
+    """Whether a subscription to `prefix` gets some of what begins with `stem`."""
+    return stem.startswith(prefix) or prefix.startswith(stem)
+
+
+class Missed:
+    """How many events all clients together have missed, as they report it. `total` never falls."""
+
+    def __init__(self) -> None:
+        self.total = 0
+        self._told: dict[str | bytes, int] = {}
+
+    def report(self, who: str | bytes, missed: int) -> None:
+        """Client `who` has missed that many since it began."""
+        self.total += max(0, missed - self._told.pop(who, 0))
+        self._told[who] = missed
+        if len(self._told) > REPORTERS:
+            del self._told[next(iter(self._told))]  # the one that reported longest ago

@@ -1,0 +1,186 @@
+"""
+Messages on their way out, and what becomes of them (PROTOCOL.md sections 6 and 7).
+
+Rule 1: an end (handled, refused, dead) counts once it is committed; until then its lane waits.
+Rule 2: a peer that does not read costs its own window and nobody else's time.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Final
+
+from wakebus.broker.core.bounces import FOR_IT, WITH_IT, notice_for
+from wakebus.broker.core.hub import Endpoint, Hub
+from wakebus.broker.core.mailbox import Entry
+from wakebus.broker.core.waiters import tell_waiters
+from wakebus.broker.protocol import wire
+from wakebus.broker.protocol.delivery_state import DEATHS, NEXT, Event, State, receipt_word
+
+log = logging.getLogger("wakebus.delivering")
+
+EXPIRED: Final = "it expired before anybody took it"
+EXPIRED_LATE: Final = "it expired; its receiver put it off until then: {}"
+EXPIRED_BEHIND: Final = "it expired; it waited behind {}: {}"
+
+
+def pump(hub: Hub, endpoint: Endpoint, fresh: Mapping[str, bytes] | None = None) -> None:
+    """Send what may go out now; `fresh` holds bodies that need not be read from disk."""
+    while hub.live(endpoint) and endpoint.holder and not endpoint.holder.blocked:
+        entry = endpoint.mailbox.take(hub.clock.mono())
+        if entry is None:
+            return
+        if entry.session and entry.accepted < endpoint.ephemeral:
+            orphan(hub, endpoint, entry)  # on its way when a successor came
+        elif fresh and entry.id in fresh:
+            _deliver(hub, endpoint, entry, fresh[entry.id])
+        else:
+            fetched = partial(_fetched, hub, endpoint, entry, entry.trip)
+            hub.store.submit(lambda store, id=entry.id: store.find(id), fetched)  # type: ignore[misc]
+
+
+def _fetched(hub: Hub, endpoint: Endpoint, entry: Entry, trip: int, row: Any) -> None:
+    if entry.id not in endpoint.mailbox.entries or not entry.out or entry.trip != trip:
+        return  # it has ended, or came back while the disk was asked
+    if isinstance(row, dict) and endpoint.holder:
+        _deliver(hub, endpoint, entry, row["message"], row["retried"])
+    elif row is None:
+        log.error("message %s has vanished from the store", entry.id)
+        endpoint.mailbox.end(entry.id)
+    else:
+        endpoint.mailbox.give_back(entry.id, hub.clock.mono() + 1)  # the disk did not answer
+        hub.later(1.0, partial(pump, hub, endpoint))
+
+
+def _deliver(hub: Hub, endpoint: Endpoint, entry: Entry, blob: bytes, retried: int = 0) -> None:
+    holder = endpoint.holder
+    assert holder is not None
+    sender = entry.lane.partition("\n")[0]
+    head: dict[str, Any] = {
+        "to": endpoint.name,
+        "epoch": holder.epoch,
+        "attempt": entry.deaths + 1,
+        "redelivered": entry.redelivered,
+        "started": entry.started_before,
+        "asks": entry.asks,
+        "claimed": entry.claimed,
+        "sender_known": hub.known(sender),
+    }
+    if retried:
+        head["retried"] = retried
+    frame = wire.encode_around("deliver", head, blob)
+    if holder.conn is None or not hub.post(holder.conn, frame):
+        # Its pipe is full or gone: the next beat or registration asks again.
+        holder.blocked = True
+        endpoint.mailbox.give_back(entry.id)
+
+
+def end(
+    hub: Hub,
+    endpoint: Endpoint,
+    entry: Entry,
+    line: str,
+    done: Any,
+    *,
+    quiet: bool = False,
+    **columns: Any,
+) -> None:
+    """
+    Commit a message's end, forget it, tell who waits, and let its lane go on.
+
+    A death is told to its sender, in the same commit, unless `quiet`: it knows.
+    """
+    columns["done"] = hub.steady_wall()
+    died = columns["state"] in DEATHS and not quiet
+    notice = notice_for(hub, entry, endpoint.name, columns["reason"]) if died else None
+
+    def stored() -> None:
+        hub.end_turn(entry)
+        if entry.id in endpoint.mailbox.entries:
+            endpoint.mailbox.end(entry.id)
+        done()
+        facts = {"reason": columns["reason"]} if columns["state"] in DEATHS else {}
+        hub.announcer.message(receipt_word(columns["state"]), endpoint.name, entry, **facts)
+        tell_waiters(hub, entry.id)
+        pump(hub, endpoint)
+        if notice is not None:
+            notice.arrive()
+            pump(hub, notice.endpoint)
+
+    if notice is not None:
+        hub.store_surely(lambda store: notice.store(store, line, columns), stored)
+    else:
+        hub.store_surely(lambda store: store.mark(entry.id, line, **columns), stored)
+
+
+def bring_back(hub: Hub, endpoint: Endpoint, *, died: bool, why: str) -> None:
+    """The holder has gone: what it had goes back into the mailbox, or is given up."""
+    limit = hub.settings.attempts
+    for entry in endpoint.mailbox.holder_gone(died=died):
+        if entry.deaths >= limit:
+            reason = f"its receiver died {entry.deaths} times while it was in its hands"
+            give_up(hub, endpoint, entry, Event.EXHAUSTED, reason)
+            continue
+        line = hub.line("returned", by=endpoint.name, why=why, deaths=entry.deaths)
+        tell = partial(hub.announcer.message, "queued", endpoint.name, entry)
+        hub.store_surely(
+            partial(_mark_returned, entry, line, entry.deaths, entry.started_before), tell
+        )
+    for token in [t for t, turn in hub.turns.items() if turn.endpoint == endpoint.name]:
+        del hub.turns[token]
+
+
+def _mark_returned(entry: Entry, line: str, deaths: int, started: bool, store: Any) -> None:
+    store.mark(
+        *(entry.id, line),
+        state=State.QUEUED,
+        deaths=deaths,
+        redelivered=True,
+        started_before=started,
+        token=None,
+    )
+
+
+def _nothing() -> None:
+    pass
+
+
+def give_up(
+    hub: Hub,
+    endpoint: Endpoint,
+    entry: Entry,
+    event: Event,
+    reason: str,
+    done: Callable[[], None] = _nothing,
+    *,
+    quiet: bool = False,
+    **by: Any,
+) -> None:
+    """Make a waiting message a dead letter. `by`: who did it, for its steps."""
+    entry.state = NEXT[entry.state, event]
+    endpoint.mailbox.end(entry.id)  # at once: nobody may take it while the store writes
+    said = {"work": entry.work} if entry.work else {}  # it counts for this life: see lives.py
+    line = hub.line("dead", reason=reason, **said, **by)
+    columns = {"state": entry.state, "reason": reason, "deaths": entry.deaths}
+    end(hub, endpoint, entry, line, done, quiet=quiet, **columns)
+
+
+def orphan(hub: Hub, endpoint: Endpoint, entry: Entry) -> None:
+    """Give up what waits for a session that has ended, or with the name of one."""
+    reason = (FOR_IT if entry.session else WITH_IT).format(endpoint.name)
+    give_up(hub, endpoint, entry, Event.ORPHANED, reason)
+
+
+def expire(hub: Hub) -> None:
+    """Give up what waited past its deadline."""
+    for endpoint in hub.endpoints.values():
+        for entry in endpoint.mailbox.expired(hub.clock.mono()):
+            give_up(hub, endpoint, entry, Event.EXPIRED, _expired(endpoint, entry))
+
+
+def _expired(endpoint: Endpoint, entry: Entry) -> str:
+    """Return why it expired, in the words of the receiver that put it or its lane's head off."""
+    if entry.put_off:
+        return EXPIRED_LATE.format(entry.put_off)
+    head, why = endpoint.mailbox.held_up(entry)
+    return EXPIRED_BEHIND.format(head, why) if why and head != entry.id else EXPIRED

@@ -1,0 +1,255 @@
+"""
+Which message of one endpoint goes out next (PROTOCOL.md section 7).
+
+Rule 1: pure; `now` is an argument. Rule 2: order is kept per lane; one message per lane is out,
+unless its receiver asked for the next (`more`). Rule 3: no bodies in here: what waits, waits on
+disk. Rule 4: after a holder's death each that was out is a suspect; suspects go one at a time, and
+only the one that is out is counted at the next death.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from heapq import heappop, heappush
+from typing import Final
+
+from wakebus.broker.protocol.delivery_state import ENDS, State
+
+LANE_MORE: Final = 64  # messages of one lane in one receiver's hands, with `more`
+
+
+class Entry:
+    """One open message: what the broker must know of it without reading its body."""
+
+    __slots__ = (
+        "accepted",
+        "asks",
+        "claimed",
+        "deadline",
+        "deaths",
+        "id",
+        "lane",
+        "more",
+        "out",
+        "put_off",
+        "redelivered",
+        "seq",
+        "session",
+        "size",
+        "started_before",
+        "state",
+        "suspect",
+        "token",
+        "told",
+        "trip",
+        "type",
+        "work",
+    )
+
+    def __init__(self, seq: int, id: str, lane: str, size: int, deadline: float) -> None:
+        self.seq, self.id, self.lane, self.size = seq, id, lane, size
+        self.deadline, self.accepted = deadline, 0.0  # monotonic seconds, bus time
+        self.state = State.QUEUED
+        self.deaths = 0
+        self.redelivered = self.started_before = self.asks = self.claimed = False
+        self.out = self.more = self.suspect = False
+        self.session = False  # it is for one session, and for no successor's
+        self.trip = 0  # how often it went out: an old trip's news is stale
+        self.token: str | None = None
+        self.type = self.told = ""  # for the events that tell of it; the last one's word
+        self.put_off = ""  # why its receiver said `later` last
+        self.work = ""  # what it said then of work on it: `none`, `maybe`; "": nothing since
+
+
+class _Lane:
+    __slots__ = ("held_until", "listed", "out", "put_off", "waiting")
+
+    def __init__(self) -> None:
+        self.waiting: deque[Entry] = deque()
+        self.out: dict[str, Entry] = {}
+        self.held_until = 0.0
+        self.listed = False  # stands in `_ready`
+        self.put_off = ("", "")  # the message that held the lane up last, and why
+
+    def open(self) -> bool:
+        room = len(self.out) < LANE_MORE and all(entry.more for entry in self.out.values())
+        return bool(self.waiting) and room
+
+
+class Mailbox:
+    """The open messages of one endpoint, in lanes."""
+
+    def __init__(self, window_lanes: int, window_bytes: int) -> None:
+        self._window_lanes, self._window_bytes = window_lanes, window_bytes
+        self.entries: dict[str, Entry] = {}
+        self._lanes: dict[str, _Lane] = {}
+        self._ready: deque[str] = deque()
+        self._ready_more: deque[str] = deque()  # lanes with a place in the window already
+        self._held: list[tuple[float, str]] = []
+        self._out: dict[str, Entry] = {}
+        self._out_bytes = self._out_lanes = 0
+        self._lone: str | None = None  # the suspect that is out
+        self.bytes = 0
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    @property
+    def out(self) -> list[Entry]:
+        """What is with the holder now."""
+        return list(self._out.values())
+
+    def add(self, entry: Entry) -> None:
+        """Put a new message at the end of its lane."""
+        self.entries[entry.id] = entry
+        self.bytes += entry.size
+        lane = self._lanes.setdefault(entry.lane, _Lane())
+        lane.waiting.append(entry)
+        self._list(entry.lane, lane)
+
+    def _list(self, name: str, lane: _Lane) -> None:
+        if not lane.listed and lane.open():
+            lane.listed = True
+            (self._ready_more if lane.out else self._ready).append(name)
+
+    def take(self, now: float) -> Entry | None:
+        """Return the next message to send, marked as out; None when nothing may go now."""
+        self._release(now)
+        for ready in (self._ready_more, self._ready):
+            for _ in range(len(ready)):
+                if ready is self._ready and self._out_lanes >= self._window_lanes:
+                    return None  # none of these lanes has a place in the window
+                if entry := self._next_of(ready.popleft(), now):
+                    return entry
+        return None
+
+    def _next_of(self, name: str, now: float) -> Entry | None:
+        lane = self._lanes[name]
+        lane.listed = False
+        if not lane.open() or lane.held_until > now:
+            self._drop_empty(name, lane)
+            return None
+        entry = lane.waiting[0]
+        alone = entry.suspect and self._lone is not None
+        if alone or self._full(lane) or not self._fits(lane, entry):
+            self._list(name, lane)  # its turn comes when something ends
+            return None
+        lane.waiting.popleft()
+        self._put_out(lane, entry)
+        self._list(name, lane)
+        return entry
+
+    def _full(self, lane: _Lane) -> bool:
+        return not lane.out and self._out_lanes >= self._window_lanes
+
+    def _fits(self, lane: _Lane, entry: Entry) -> bool:
+        if lane.out:  # one lane's `more` must not use up what the others need
+            used = sum(other.size for other in lane.out.values())
+            if used + entry.size > self._window_bytes // 4:
+                return False
+        return not self._out or self._out_bytes + entry.size <= self._window_bytes
+
+    def _drop_empty(self, name: str, lane: _Lane) -> None:
+        if not lane.waiting and not lane.out and not lane.listed:
+            del self._lanes[name]
+
+    def _put_out(self, lane: _Lane, entry: Entry) -> None:
+        entry.out, entry.more = True, False
+        entry.trip += 1
+        self._out_lanes += not lane.out
+        lane.out[entry.id] = self._out[entry.id] = entry
+        self._out_bytes += entry.size
+        if entry.suspect and self._lone is None:
+            self._lone = entry.id
+
+    def _take_in(self, entry: Entry) -> _Lane:
+        lane = self._lanes[entry.lane]
+        if entry.out:
+            entry.out = False
+            del lane.out[entry.id], self._out[entry.id]
+            self._out_lanes -= not lane.out
+            self._out_bytes -= entry.size
+            if self._lone == entry.id:
+                self._lone = None
+        return lane
+
+    def _release(self, now: float) -> None:
+        while self._held and self._held[0][0] <= now:
+            _, name = heappop(self._held)
+            if lane := self._lanes.get(name):
+                self._list(name, lane)
+
+    def adopt(self, id: str) -> None:
+        """The holder has this message in its hands already: it is out, unsent."""
+        entry = self.entries[id]
+        if not entry.out:
+            lane = self._lanes[entry.lane]
+            lane.waiting.remove(entry)
+            self._put_out(lane, entry)
+
+    def allow_more(self, id: str) -> None:
+        """The receiver takes the next message of this lane too, and keeps the order itself."""
+        entry = self.entries[id]
+        entry.more = True
+        self._list(entry.lane, self._lanes[entry.lane])
+
+    def end(self, id: str) -> Entry:
+        """Forget a message that is handled, refused or dead; its lane goes on."""
+        entry = self.entries.pop(id)
+        self.bytes -= entry.size
+        lane = self._take_in(entry)
+        if entry.state is not State.DEAD:
+            lane.put_off = ("", "")  # it got through: what waits now waits for another reason
+        if entry in lane.waiting:
+            lane.waiting.remove(entry)
+        self._list(entry.lane, lane)
+        self._drop_empty(entry.lane, lane)
+        return entry
+
+    def give_back(self, id: str, held_until: float = 0.0) -> None:
+        """A message comes back to the front of its lane, which opens at `held_until`."""
+        entry = self.entries[id]
+        if not entry.out:
+            return
+        lane = self._take_in(entry)
+        place = next((i for i, e in enumerate(lane.waiting) if e.seq > entry.seq), None)
+        lane.waiting.insert(len(lane.waiting) if place is None else place, entry)
+        if held_until:
+            lane.held_until = held_until
+            heappush(self._held, (held_until, entry.lane))
+        else:
+            self._list(entry.lane, lane)
+
+    def put_off(self, id: str, why: str, held_until: float) -> None:
+        """Its receiver wants it later, for this reason; so does all of its lane wait."""
+        entry = self.entries[id]
+        entry.put_off = why
+        self._lanes[entry.lane].put_off = (id, why)
+        self.give_back(id, held_until)
+
+    def held_up(self, entry: Entry) -> tuple[str, str]:
+        """Return the message that its lane waited for last, and why; "" each for none."""
+        return self._lanes[entry.lane].put_off
+
+    def holder_gone(self, *, died: bool) -> Iterator[Entry]:
+        """
+        Bring back all that was out, marked as redelivered; yield each, oldest first.
+
+        `died`: count an attempt, of the suspect that was out if there was one, else of all. What
+        has ended and only waits for its commit stays where it is.
+        """
+        open_ = (entry for entry in self._out.values() if entry.state not in ENDS)
+        back = sorted(open_, key=lambda entry: entry.seq)
+        counted = [entry for entry in back if entry.id == self._lone] or back
+        for entry in back:
+            entry.deaths += died and entry in counted
+            entry.suspect |= died
+            entry.redelivered = True
+            entry.started_before |= entry.state is State.STARTED
+            entry.state = State.QUEUED
+            entry.token = None
+            self.give_back(entry.id)
+        yield from back
+
+    def expired(self, now: float) -> list[Entry]:
+        """Return what waited past its deadline; what is out is never expired."""
+        return [e for e in self.entries.values() if not e.out and e.deadline <= now]

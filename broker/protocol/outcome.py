@@ -1,0 +1,83 @@
+"""
+What a handler says of a message, and how that reads on the wire (PROTOCOL.md section 6).
+
+Rule 1: pure. Rule 2: whatever a handler returns becomes an ack; nothing it returns can raise here,
+for a message without an ack would block its lane.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final, Literal, NamedTuple
+
+from wakebus.broker.errors import BadFrame
+from wakebus.broker.protocol import wire
+
+MAX_OUTCOME: Final = 16 << 10
+MAX_LATER_S: Final = 86400.0
+MAX_REASON: Final = 1000
+
+Work = Literal["none", "maybe", ""]
+WORK: Final = frozenset({"none", "maybe"})
+
+
+class Later(NamedTuple):
+    """
+    A handler's word: not now. It comes again after `after_s` seconds; only its lane waits.
+
+    work: `none`, where for certain nothing of it has been done, `maybe`, where it may have been;
+    "": nothing is said of that, and a start that was told counts as work.
+    """
+
+    after_s: float
+    reason: str = ""
+    work: Work = ""
+
+
+class Refusal(NamedTuple):
+    """A handler's word: never. The message becomes a dead letter with this reason."""
+
+    reason: str
+    outcome: Mapping[str, Any] | None = None
+
+
+Outcome = Mapping[str, Any] | None | Later | Refusal
+
+
+def ack(outcome: object) -> tuple[str, dict[str, Any]]:
+    """Return verb and fields for what a handler returned; an impossible outcome is said so."""
+    if isinstance(outcome, Later):
+        said = {"reason": plain(outcome.reason)[:200]} if outcome.reason else {}
+        if isinstance(outcome.work, str) and outcome.work in WORK:
+            said["work"] = outcome.work
+        return "later", {"after_s": _seconds(outcome.after_s), **said}
+    if isinstance(outcome, Refusal):
+        return "refused", {"reason": plain(outcome.reason), "outcome": bounded(outcome.outcome)}
+    return "handled", {"outcome": bounded(outcome)}
+
+
+def _seconds(value: object) -> float:
+    fits = isinstance(value, int | float) and value > 0  # NaN is not above 0
+    return min(float(value), MAX_LATER_S) if fits else 0.0  # type: ignore[arg-type]
+
+
+def plain(text: object) -> str:
+    """Return `text` as JSON can carry it: no lone surrogates, at most 1000 characters."""
+    return str(text).encode(errors="replace").decode()[:MAX_REASON]
+
+
+def bounded(outcome: object) -> dict[str, Any] | None:
+    """Return a copy of the outcome, or one that says what was wrong with it."""
+    if outcome is None:
+        return None
+    if not isinstance(outcome, Mapping):
+        return {"note": f"the handler returned a {type(outcome).__name__}, no mapping"}
+    try:
+        encoded = wire.dumps(dict(outcome))
+        copy: dict[str, Any] = wire.loads(encoded)
+    except (BadFrame, TypeError, ValueError, RecursionError) as exc:
+        return {"note": f"the outcome is not JSON: {plain(exc)[:200]}"}
+    if len(encoded) > MAX_OUTCOME:
+        dropped = f"{len(encoded)} bytes, the limit is {MAX_OUTCOME}"
+        return {"note": f"the outcome was dropped: {dropped}"}
+    if wire.too_deep(copy, encoded):
+        return {"note": f"the outcome was dropped: it is nested deeper than {wire.MAX_DEPTH}"}
+    return copy

@@ -1,0 +1,53 @@
+"""
+What a sender is told of its message.
+
+Rule 1: pure.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from wakebus.broker.errors import BadMessage
+from wakebus.broker.protocol.message import Message
+
+
+class Receipt(NamedTuple):
+    """
+    What the sender is told.
+
+    `state`: `queued` (committed to disk), `delivered` (the receiver's client holds it), `handled`
+    (its ack is committed; `outcome` says how it went) or `dead` (given up; `reason` says why).
+    """
+
+    id: str
+    state: str
+    to: str = ""
+    live: bool = False
+    ahead: int = 0
+    duplicate: bool = False
+    outcome: Mapping[str, Any] | None = None
+    reason: str = ""
+
+
+class Answer(NamedTuple):
+    """The receipt of what was asked and the answer; None: handled, and there will be none."""
+
+    receipt: Receipt
+    message: Message | None
+
+
+def receipt(reply: Mapping[str, Any], to: str = "") -> Receipt:
+    """Return the receipt that the broker's answer holds, or raise BadMessage."""
+    try:
+        return Receipt(
+            reply["id"],
+            reply["state"],
+            reply.get("to", to),
+            bool(reply.get("live")),
+            int(reply.get("ahead", 0)),
+            bool(reply.get("duplicate")),
+            reply.get("outcome"),
+            str(reply.get("reason") or ""),
+        )
+    except (KeyError, TypeError, ValueError) as exc:
+        raise BadMessage(f"the broker's receipt is not one: {exc}") from exc

@@ -1,0 +1,1 @@
+"""A client's topic plane: publisher, subscriptions, gaps; knows no request."""

@@ -1,0 +1,1 @@
+"""The process: sockets, signals, children, command line; decides nothing about a message."""

@@ -1,0 +1,246 @@
+"""
+`hermes-busd start|stop|restart|status|run`.
+
+Rule 1: `start` returns when clients can connect, and says why when they cannot. Rule 2: it is
+harmless twice. Exit status: 0 done, 1 failed, 2 usage, 3 stopped (`status`).
+"""
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any, Final
+
+from wakebus.broker import __version__, paths, settings
+from wakebus.broker.errors import WakebusError
+
+START_S: Final = 15.0  # a cold machine with a large store to look through
+STOP_S: Final = 20.0
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Entry point of `hermes-busd`."""
+    args = _parser().parse_args(argv)
+    try:
+        return int(args.run(args))
+    except WakebusError as exc:
+        print(f"hermes-busd: {exc}", file=sys.stderr)
+        return 1
+    except OSError as exc:  # it names the file
+        print(f"hermes-busd: {exc}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="hermes-busd",
+        description="The wakebus broker: keeps messages for named endpoints and delivers them.",
+        epilog="Files lie in $HERMES_BUS_ROOT/bus (default ~/.hermes/bus of the real user).",
+    )
+    parser.add_argument("--version", action="version", version=f"wakebus {__version__}")
+    add_verbs(parser)
+    return parser
+
+
+def add_verbs(parser: argparse.ArgumentParser) -> None:
+    """Add start, stop, restart, status and run; `args.run(args)` returns the exit status."""
+    verbs = parser.add_subparsers(dest="busd_verb", required=True, metavar="VERB")
+    for name, function, text in (
+        ("start", start, "start in the background; returns when it is ready"),
+        ("stop", stop, "finish what is accepted and stop"),
+        ("restart", restart, "stop, then start"),
+        ("status", status, "show endpoints, queues and dead letters (exit 3 when stopped)"),
+        ("run", run, "run in the foreground, until Ctrl-C"),
+    ):
+        verb = verbs.add_parser(name, help=text, description=text)
+        verb.set_defaults(run=function)
+        if name == "status":
+            verb.add_argument("--json", action="store_true", help="for scripts")
+        if name == "run":
+            verb.add_argument("--ready-fd", type=int, help=argparse.SUPPRESS)
+
+
+def start(args: argparse.Namespace) -> int:
+    """Start the broker in the background, unless one runs."""
+    from wakebus.broker.server.process import lock_holder, prepare
+
+    folder = paths.bus_dir()
+    deadline = time.monotonic() + START_S
+    while not (pid := _ready_pid(folder)):
+        if time.monotonic() > deadline:
+            raise WakebusError(f"the broker in {folder} is not ready after {START_S:g} s")
+        if lock_holder(folder) is None:  # also: one that was going down has gone
+            prepare(folder)
+            problem = _spawn(folder)
+            if problem and problem != "already_running":
+                raise WakebusError(problem)
+        else:
+            time.sleep(0.02)
+    print(f"broker running (pid {pid}) in {folder}")
+    return 0
+
+
+def _spawn(folder: Path) -> str:
+    """Start a detached broker; return "" when it is ready, else why not."""
+    from wakebus.broker.system.private_files import append_to
+
+    ready, child_end = os.pipe()
+    with os.fdopen(append_to(folder / "broker.log"), "ab") as output:
+        child = subprocess.Popen(
+            [sys.executable, "-P", "-m", "wakebus.broker", "run", "--ready-fd", str(child_end)],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            cwd=folder,
+            env=paths.child_environ(),
+            pass_fds=[child_end],
+            start_new_session=True,
+        )
+    os.close(child_end)
+    with os.fdopen(ready, encoding="utf-8") as pipe:
+        word = pipe.read()  # ends when the child is ready or gone
+    if word == "ready":
+        child.returncode = 0  # it lives on; nobody waits for it here
+        return ""
+    child.wait()
+    return word or f"the broker ended at its start; {folder / 'broker.log'} tells why"
+
+
+def _ready_pid(folder: Path) -> int | None:
+    """Return the pid of the broker that takes connections, None while there is none."""
+    from wakebus.broker.server.process import lock_holder
+
+    try:
+        pid = paths.read_address(folder).get("pid")
+    except WakebusError:
+        return None
+    return pid if isinstance(pid, int) and pid == lock_holder(folder) else None
+
+
+def stop(args: argparse.Namespace) -> int:
+    """Stop the broker and wait until it has."""
+    from wakebus.broker.server.process import lock_holder
+
+    folder = paths.bus_dir()
+    pid = lock_holder(folder)
+    if not pid:
+        print("broker is not running")
+        return 0
+    paths.stop_mark(folder).touch(mode=0o600)  # else every listener would start it again
+    try:
+        os.kill(pid, signal.SIGTERM)
+    except ProcessLookupError:
+        pass  # it has just ended
+    deadline = time.monotonic() + STOP_S
+    while lock_holder(folder) == pid:
+        if time.monotonic() > deadline:
+            raise WakebusError(f"process {pid} is still finishing after {STOP_S:g} s")
+        time.sleep(0.02)
+    print(f"broker stopped (pid {pid})")
+    return 0
+
+
+def restart(args: argparse.Namespace) -> int:
+    """Stop, then start; wrong settings are told before anything is stopped."""
+    settings.load(paths.bus_dir() / "wakebus.toml", os.environ)
+    stop(args)
+    return start(args)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run in the foreground."""
+    from wakebus.broker.server.process import AlreadyRunning
+    from wakebus.broker.server.process import run as serve
+
+    fd: int | None = args.ready_fd
+    folder = paths.bus_dir()
+
+    def ready() -> None:
+        if fd is None:
+            print(f"broker running (pid {os.getpid()}) in {folder}; Ctrl-C stops it", flush=True)
+        else:
+            _say(fd, "ready")
+
+    try:
+        serve(folder, ready=ready, console=fd is None)
+    except (WakebusError, OSError) as exc:
+        if fd is None:
+            raise
+        _say(fd, exc.code if isinstance(exc, AlreadyRunning) else str(exc))
+        return 1
+    return 0
+
+
+def _say(fd: int, word: str) -> None:
+    try:
+        os.write(fd, word.encode())
+        os.close(fd)
+    except BrokenPipeError:
+        pass  # whoever started us has gone
+
+
+def status(args: argparse.Namespace) -> int:
+    """Show what the broker says of itself."""
+    from wakebus.broker.client.client import Client
+    from wakebus.broker.server.process import lock_holder
+
+    folder = paths.bus_dir()
+    if lock_holder(folder) is None:
+        if args.json:
+            print(json.dumps({"running": False, "folder": str(folder)}))
+        else:
+            print(f"broker is not running in {folder}; start it with: hermes-busd start")
+        return 3
+    with Client() as client:
+        data = client.status()
+    data = {"running": True, "folder": str(folder), **paths.read_address(folder), **data}
+    print(json.dumps(data, indent=2) if args.json else _page(data))
+    return 0
+
+
+def _some(data: dict[str, Any], name: str) -> list[int]:
+    return [data[name]] if data.get(name) else []
+
+
+def _page(data: dict[str, Any]) -> str:
+    lines = [
+        f"broker running: pid {data['pid']}, version {data['version']}, "
+        f"protocol {data['protocol']}, up {_age(data['uptime_s'])}",
+        f"address:  {data['router']}",
+        f"store:    {data['messages']} messages, {data['store_bytes'] / 1024:,.0f} KiB, "
+        f"{data['dead_letters']} dead letters",
+        f"accepted: {data['accepted']} messages since it started",
+        *(_events(one) for one in [data.get("events")] if one),  # an older broker has none
+        *(f"FULL:     {n} ended ones deleted early" for n in _some(data, "purged_early")),
+        *(f"LOST:     {n} notices: their mailboxes are full" for n in _some(data, "notices_lost")),
+        *(f"DAMAGED:  the store was set aside as {name}" for name in data["set_aside"]),
+        "",
+        f"{'ENDPOINT':24} {'STATE':8} {'PID':>8} {'EPOCH':>5} {'BEAT':>8} {'QUEUED':>6} IN HAND",
+    ]
+    for one in data["endpoints"]:
+        beat = f"{one['beat_age_s']:g} s" if "beat_age_s" in one else "-"
+        lines.append(
+            f"{one['name']:24} {one['state']:8} {one.get('pid', '-'):>8} {one['epoch']:>5} "
+            f"{beat:>8} {one['queued']:>6} {one['in_hand']:>7}"
+        )
+    if not data["endpoints"]:
+        lines.append("(none yet: `wakebus listen NAME` registers one)")
+    return "\n".join(lines)
+
+
+def _events(data: dict[str, int]) -> str:
+    lost = f", {data['missed']} missed by slow subscribers" if data["missed"] else ""
+    return f"events:   {data['in']} passed on, {data['bytes_in'] / 1024:,.0f} KiB{lost}"
+
+
+def _age(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    minutes = int(seconds // 60)
+    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"

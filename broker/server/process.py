@@ -1,0 +1,238 @@
+"""
+The broker's process: lock, folder, sockets, signals (PROTOCOL.md section 1).
+
+Rule 1: an exclusive lock is held before any socket is touched: libzmq would delete a user's file
+and steal a live broker's socket without an error (measured). Rule 2: what is not ours is named and
+left alone. Rule 3: SIGTERM finishes what is accepted and exits 0.
+"""
+
+import gc
+import logging
+import os
+import secrets
+import signal
+import sqlite3
+import sys
+import threading
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Final, NoReturn
+
+import psutil
+import zmq
+
+from wakebus.broker import __version__, paths, settings
+from wakebus.broker.core.hub import Hub
+from wakebus.broker.errors import Unavailable
+from wakebus.broker.protocol import wire
+from wakebus.broker.server import socket_paths as places
+from wakebus.broker.server.connection_limit import Door, raise_limit
+from wakebus.broker.server.proxy import Proxy
+from wakebus.broker.server.router import Router
+from wakebus.broker.server.supervisor import Services, names
+from wakebus.broker.server.watchdog import Watch
+from wakebus.broker.store.recovery import open_store
+from wakebus.broker.store.store import Store, is_damage
+from wakebus.broker.system.clock import Clock
+from wakebus.broker.system.lock_file import AlreadyRunning as AlreadyRunning
+from wakebus.broker.system.lock_file import lock_holder as lock_holder
+from wakebus.broker.system.lock_file import take_folder
+from wakebus.broker.system.lock_file import take_lock as take_lock
+from wakebus.broker.system.log_file import start_log
+from wakebus.broker.system.private_files import CannotStart as CannotStart
+from wakebus.broker.system.private_files import make_folder
+
+log = logging.getLogger("wakebus.daemon")
+
+STORE: Final = "bus.db"
+LOG: Final = "broker.log"
+# A store on a network or pass-through file system breaks SQLite's locks (sqlite.org/faq.html#q5).
+REMOTE: Final = frozenset({"nfs", "nfs4", "cifs", "smb3", "9p", "virtiofs", "fuse.sshfs"})
+
+
+def run(folder: Path, *, ready: Callable[[], None] = lambda: None, console: bool = False) -> None:
+    """
+    Serve in this process until SIGTERM or SIGINT; `ready` is called when clients may connect.
+
+    Raises CannotStart, AlreadyRunning, BadSettings or NewerStore before anything is served.
+    """
+    if sys.platform not in ("linux", "darwin"):
+        raise CannotStart("wakebus runs on Linux and macOS; this system is not supported")
+    os.umask(0o077)
+    # Ten thousand waiting messages are no garbage; at the default a quarter of a burst's time went
+    # into looking for some among them (measured).
+    gc.set_threshold(50_000, 20, 50)
+    prepare(folder)
+    try:
+        lock = take_lock(folder)
+    except OSError as exc:
+        raise CannotStart(f"the lock cannot be taken: {exc}") from exc
+    try:
+        # The folder too: a lock file that is removed or replaced lets no second broker in.
+        guard = take_folder(folder)
+        _serve(folder, ready, console, guard, lock)
+    finally:
+        os.close(lock)
+
+
+def prepare(folder: Path) -> None:
+    """Make the bus folder, private to its user."""
+    make_folder(folder)
+    if (kind := _file_system(folder)) in REMOTE:
+        raise CannotStart(
+            f"{folder} lies on {kind}, where a store is not safe; set HERMES_BUS_ROOT"
+        )
+
+
+def _file_system(folder: Path) -> str:
+    best, kind = "", ""
+    for part in psutil.disk_partitions(all=True):
+        mount = part.mountpoint.rstrip("/") + "/"
+        if f"{folder.resolve()}/".startswith(mount) and len(mount) > len(best):
+            best, kind = mount, part.fstype
+    return kind
+
+
+def _serve(folder: Path, ready: Callable[[], None], console: bool, guard: int, lock: int) -> None:
+    chosen = settings.load(folder / "wakebus.toml", os.environ)
+    start_log(folder / LOG, chosen, console)
+    found = places.choose(folder)
+    door = Door(found, raise_limit())
+    context = zmq.Context()
+    socket: zmq.Socket[bytes] = context.socket(zmq.ROUTER)
+    try:
+        router, store = _make(folder, chosen, socket, door)
+    except BaseException:
+        context.destroy(linger=0)
+        raise
+    address = _address(router, found)
+    try:
+        _bind(socket, door)
+        proxy = Proxy(context, found, chosen)
+        router.attend(proxy)
+        _on_signals(router)
+        _publish(folder, address)
+    except BaseException:
+        router.abandon()
+        context.destroy(linger=0)
+        raise
+    proxy.start()
+    watch = Watch(folder, guard, lock, address, door, store, router, partial(_bind, socket, door))
+    try:
+        _run(folder, router, watch, ready, chosen.services)
+    except BaseException:
+        # Nothing in here is in a state to wait for: a mute broker is worse than none.
+        log.critical("the router failed; the broker ends", exc_info=True)
+        logging.shutdown()
+        os._exit(70)
+    router.leave()
+    proxy.stop()
+    socket.close(linger=500)  # the last receipts; a frozen peer must not hold the exit
+    context.term()
+    places.remove(folder, found)
+    log.info("stopped: pid %d", os.getpid())
+
+
+def _make(
+    folder: Path, chosen: settings.Settings, socket: zmq.Socket[bytes], door: Door
+) -> tuple[Router, Store]:
+    """Return the router and its store; damage that shows only now costs one more try."""
+    for again in (True, False):
+        store = open_store(folder / STORE, machine_boot())
+        hub = Hub(chosen, Clock(), f"{machine_boot()}/{secrets.token_hex(4)}")
+        hub.services = names() if chosen.services else frozenset()
+        try:
+            return Router(hub, socket, store, door), store
+        except sqlite3.Error as exc:
+            store.abandon()
+            if not (again and is_damage(exc)):
+                raise Unavailable(f"{store.path} cannot be read: {exc}") from exc
+            store.suspect.touch()  # the next look goes through the whole file
+        except BaseException:
+            store.abandon()
+            raise
+    raise AssertionError("not reached")
+
+
+def _publish(folder: Path, address: dict[str, object]) -> None:
+    try:
+        paths.write_address(folder, address)
+    except OSError as exc:
+        raise CannotStart(f"{folder / paths.ADDRESS_FILE} cannot be written: {exc}") from exc
+    log.info("started: pid %d, version %s, %s", os.getpid(), __version__, address["router"])
+    paths.stop_mark(folder).unlink(missing_ok=True)
+
+
+def _run(
+    folder: Path, router: Router, watch: Watch, ready: Callable[[], None], services: bool
+) -> None:
+    ready()
+    watch.start()
+    children = Services(folder) if services else None
+    router.run()
+    if children:
+        _stop_children(router, children)
+    watch.stop()
+    if watch.lost:
+        _end_lost(router, watch)
+    (folder / paths.ADDRESS_FILE).unlink(missing_ok=True)  # from here on it is no running broker
+    router.finish()
+
+
+def _stop_children(router: Router, children: Services) -> None:
+    """While they end they are still served: a service that cannot say its last words has died."""
+
+    ended = threading.Event()
+
+    def stop() -> None:
+        children.stop()
+        ended.set()
+        router.wake()
+
+    threading.Thread(target=stop, name="services end").start()
+    router.run(while_=lambda: not ended.is_set())
+
+
+def _end_lost(router: Router, watch: Watch) -> NoReturn:
+    """The folder or the store went: keep what can be kept and end; no receipt leaves any more."""
+    router.abandon()
+    watch.leave()
+    log.critical("the broker ends: %s", watch.lost)
+    logging.shutdown()
+    os._exit(70)  # closing the socket would remove that of a broker that came meanwhile
+
+
+def _address(router: Router, where: places.Places) -> dict[str, object]:
+    versions = {"version": __version__, "protocol": wire.VERSION}
+    sockets = {name: f"ipc://{path}" for name, path in where._asdict().items()}
+    facts = {"pid": os.getpid(), "boot": router.boot, "bus_pub": router.bus_pub}
+    return {**sockets, **facts, **versions}
+
+
+def _bind(socket: zmq.Socket[bytes], door: Door) -> None:
+    socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
+    socket.setsockopt(zmq.LINGER, 0)
+    socket.setsockopt(zmq.MAXMSGSIZE, 16 << 20)  # a wall; what is merely too big gets an answer
+    socket.setsockopt(zmq.SNDHWM, 1000)
+    socket.setsockopt(zmq.RCVHWM, 10_000)
+    socket.setsockopt(zmq.BACKLOG, door.backlog)
+    try:
+        socket.bind(f"ipc://{door.path}")
+    except zmq.ZMQError as exc:
+        raise CannotStart(f"the socket {door.path} cannot be made: {exc}") from exc
+
+
+def _on_signals(router: Router) -> None:
+    signal.set_wakeup_fd(router.wake_fd, warn_on_full_buffer=False)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: router.stop())
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # a closed terminal is no order to stop
+
+
+def machine_boot() -> str:
+    """Return what changes at every boot of the machine."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return str(int(psutil.boot_time()))

@@ -1,0 +1,130 @@
+"""
+The bus folder while the broker runs (PROTOCOL.md section 1).
+
+Rule 1: what can be made again is made again: the address, the socket, the lock, the log. Rule 2: if
+the folder or the store went, the broker ends and says so: nobody would find what it still accepts,
+and another may start in its place. Rule 3: looks are taken in a thread of their own: a disk may
+hang; the socket belongs to the router thread, which is asked.
+"""
+
+import logging
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from wakebus.broker import paths
+from wakebus.broker.errors import WakebusError
+from wakebus.broker.server.connection_limit import Door
+from wakebus.broker.server.router import Router
+from wakebus.broker.store.recovery import gone
+from wakebus.broker.store.store import Store
+from wakebus.broker.system.lock_file import LOCK, lock_again
+from wakebus.broker.system.log_file import look_after_log
+from wakebus.broker.system.private_files import same
+
+log = logging.getLogger("wakebus.watch")
+
+LOOK_S: Final = 0.5
+
+
+class Watch:
+    """
+    Looks after `folder` until `stop`.
+
+    `guard`, `lock`: descriptors of the folder and the lock file. `bind()` makes the socket again,
+    in the router thread. `lost`: why the broker must end, "" as long as it need not.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        guard: int,
+        lock: int,
+        address: dict[str, Any],
+        door: Door,
+        store: Store,
+        router: Router,
+        bind: Callable[[], None],
+    ) -> None:
+        self._folder, self._guard, self._lock = folder, guard, lock
+        self._address, self._door, self._store = address, door, store
+        self._router, self._bind = router, bind
+        self.lost = ""
+        self._complained = ""
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
+
+    def start(self) -> None:
+        """Look from now on."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Look no more; what is removed from here on is removed by the broker itself."""
+        self._stop.set()
+        self._thread.join(5)  # a disk that hangs must not hold the exit
+
+    def _run(self) -> None:
+        while not self._stop.wait(LOOK_S):
+            try:
+                self.lost = self._look()
+                if self.lost:
+                    log.critical("%s", self.lost)
+                    self._router.stop()
+                    return
+            except (OSError, WakebusError) as exc:  # a full disk, a wrong mode: again at every look
+                self._complain(str(exc))
+            except Exception:
+                log.exception("a look at the folder failed")
+                return
+
+    def _complain(self, what: str) -> None:
+        if what != self._complained:
+            self._complained = what
+            log.error("%s", what)
+
+    def _look(self) -> str:
+        """Mend what can be mended; return what cannot."""
+        if not same(self._folder, self._guard):
+            return f"the folder {self._folder} was removed or replaced under the broker"
+        if why := gone(self._store):
+            return why
+        look_after_log(log.parent)
+        lock = self._folder / LOCK
+        if not same(lock, self._lock) and lock_again(self._folder, self._lock):
+            log.warning("%s was replaced; locked again", lock)
+        if not self._is_ours():
+            paths.write_address(self._folder, self._address)
+            log.warning("%s was gone; written again", self._folder / paths.ADDRESS_FILE)
+        if not self._door.closed and not os.path.lexists(self._door.path):
+            self._router.ask(self._bind_again)
+        for path in self._door.events:
+            if not self._door.closed and not os.path.lexists(path):
+                self._complain(
+                    f"{path} was removed: no new client gets or sends events until the broker is "
+                    "started again: hermes-busd restart"
+                )
+        return ""
+
+    def _bind_again(self) -> None:
+        path = self._door.path
+        if self._door.closed or os.path.lexists(path):
+            return  # made or closed since it was looked at
+        path.parent.mkdir(0o700, exist_ok=True)  # a short one, under the temporary folder
+        self._bind()
+        log.warning("%s was gone; made again", path)
+
+    def leave(self) -> None:
+        """Remove what says that a broker runs, unless it is another one's by now."""
+        if same(self._folder, self._guard):
+            (self._folder / paths.ADDRESS_FILE).unlink(missing_ok=True)
+            self._door.path.unlink(missing_ok=True)
+        if self._folder.is_dir():
+            look_after_log(log.parent)
+
+    def _is_ours(self) -> bool:
+        try:
+            return paths.read_address(self._folder) == self._address
+        except WakebusError:
+            return False

@@ -1,0 +1,91 @@
+"""
+New messages that come together, stored in few statements.
+
+Rule 1: what is stored is what `Store.put` would have stored, one by one, in the same order.
+Rule 2: whatever needs a look (a resend, a key, a refusal, a full store) goes one by one. Why: at
+every call SQLite gives the interpreter away and has to wait for it again; at 1000 sends in flight
+that was most of the store thread's time (measured: 213 µs of CPU for a send, then 110).
+"""
+
+import json
+import sqlite3
+from collections.abc import Sequence
+from itertools import chain, groupby
+from typing import TYPE_CHECKING, Any, Final
+
+from wakebus.broker.errors import Unavailable
+from wakebus.broker.protocol.delivery_state import State
+
+if TYPE_CHECKING:  # the store imports this file
+    from wakebus.broker.store.store import Put, Row, Store, Work
+
+COLUMNS: Final = (
+    *("id", "sender", "endpoint", "lane", "reply_to", "cause", "type", "state", "size"),
+    *("accepted", "deadline", "asks", "claimed", "message", "log"),
+)
+# Few sizes, so that the statements stay prepared; SQLite takes 32,766 values in one.
+ROWS: Final = (250, 25, 1)
+_STORED: Final = "SELECT 1 FROM message WHERE id IN (SELECT value FROM json_each(?))"
+
+
+def run(store: "Store", works: "Sequence[Work]") -> list[Any]:
+    """Run `works` in their order; return what each gave. Raises sqlite3.Error."""
+    results: list[Any] = []
+    for plain, group in groupby(works, is_plain):
+        some: list[Any] = list(group)
+        done = put_many(store, some) if plain and len(some) > 1 else []
+        results += done or [store.guarded(work) for work in some]
+    return results
+
+
+def is_plain(work: Any) -> bool:
+    """Whether this is a new message, of which nothing but the id decides what becomes of it."""
+    return getattr(work, "known", False) is True and not work.full and work.message.key is None
+
+
+def put_many(store: "Store", puts: "Sequence[Put]") -> "list[Row]":
+    """Store plain messages; return their rows, or nothing if they must go one by one."""
+    ids = [put.message.id for put in puts]
+    if len({*ids}) < len(ids) or store.db.execute(_STORED, (json.dumps(ids),)).fetchone():
+        return []
+    store.db.execute("SAVEPOINT many")
+    try:
+        store.room.need(sum(len(put.blob) for put in puts if put.bounded))
+        last = _insert(store.db, [_values(put) for put in puts])
+    except (sqlite3.IntegrityError, sqlite3.DataError, Unavailable):
+        store.db.execute("ROLLBACK TO many")
+        return []
+    finally:
+        if store.db.in_transaction:
+            store.db.execute("RELEASE many")
+    first = last - len(puts) + 1
+    fresh = {"state": State.QUEUED, "fresh": True}
+    return [{"seq": first + n, "id": id, **fresh} for n, id in enumerate(ids)]
+
+
+def _insert(db: sqlite3.Connection, rows: list[tuple[Any, ...]]) -> int:
+    """Insert all; return the last `seq`. They follow each other: nobody else writes."""
+    start = last = 0
+    for size in ROWS:
+        while len(rows) - start >= size:
+            values = tuple(chain.from_iterable(rows[start : start + size]))
+            last = db.execute(_INSERT[size], values).lastrowid or 0
+            start += size
+    return last
+
+
+def _statement(rows: int) -> str:
+    marks = f"({','.join('?' * len(COLUMNS))})"
+    return f"INSERT INTO message ({', '.join(COLUMNS)}) VALUES {','.join([marks] * rows)}"
+
+
+_INSERT: Final = {rows: _statement(rows) for rows in ROWS}
+
+
+def _values(put: "Put") -> tuple[Any, ...]:
+    msg = put.message
+    return (
+        *(msg.id, msg.sender, msg.to, msg.lane, msg.reply_to, msg.cause, msg.type),
+        *(State.QUEUED, len(put.blob), put.accepted, put.deadline),
+        *(put.asks, put.claimed, put.blob, put.log),
+    )

@@ -1,0 +1,55 @@
+"""
+Bus time in the store: what the clocks showed when it was last looked at (PROTOCOL.md section 8).
+
+Rule 1: one row, written at the start, hourly and at the end: over a restart in one boot any of them
+is as good as the newest.
+"""
+
+import sqlite3
+from typing import Final
+
+from wakebus.broker.core.hub import Hub
+from wakebus.broker.store.store import Store
+from wakebus.broker.system.clock import Mark, bus_time
+
+EVERY_S: Final = 3600.0
+
+
+def take_up(hub: Hub, store: Store) -> None:
+    """Count ages on from where the last broker stopped."""
+    now = hub.mark()
+    hub.set_bus_time(bus_time(_last(store.db), _newest(store.db), now.wall, now.up, now.boot))
+
+
+def keep(hub: Hub) -> None:
+    """Store a mark now, and every hour."""
+    mark = hub.mark()
+    hub.store.submit(lambda store: save(store.db, mark))
+    hub.later(EVERY_S, lambda: keep(hub))
+
+
+def keep_last(hub: Hub) -> None:
+    """Store a mark at the end."""
+    mark = hub.mark()
+    hub.store.submit(lambda store: save(store.db, mark))
+
+
+def save(db: sqlite3.Connection, mark: Mark) -> None:
+    """Put a mark in the place of the last one."""
+    db.execute("DELETE FROM mark")
+    db.execute("INSERT INTO mark (bus, wall, up, boot) VALUES (?,?,?,?)", mark)
+
+
+def _last(db: sqlite3.Connection) -> Mark | None:
+    row = db.execute("SELECT bus, wall, up, boot FROM mark").fetchone()
+    return None if row is None else Mark(*row)
+
+
+def _newest(db: sqlite3.Connection) -> float | None:
+    """Return the newest time in the store; by indexes, but for the names, which are few."""
+    found = db.execute(
+        "SELECT max(t) FROM (SELECT max(seen) AS t FROM endpoint"
+        " UNION ALL SELECT max(done) FROM message WHERE done IS NOT NULL"
+        " UNION ALL SELECT accepted FROM message WHERE seq=(SELECT max(seq) FROM message))"
+    ).fetchone()[0]
+    return None if found is None else float(found) or None

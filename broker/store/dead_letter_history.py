@@ -1,0 +1,57 @@
+"""
+What the columns of a message that has ended tell of it (PROTOCOL.md section 10).
+
+Rule 1: functions of the columns alone. Rule 2: what a channel said counts more than that work had
+begun. Rule 3: a life ends with its outcome; what the next one is to know of it is a step.
+"""
+
+import json
+from typing import Any, Final
+
+from wakebus.broker.store.store import LOG_BYTES
+
+Row = dict[str, Any]
+
+_SAID: Final = 200  # characters of a channel's word
+
+
+def in_doubt(row: Row) -> bool:
+    """
+    Whether work on a dead letter may have been done although it was given up.
+
+    What a channel said is certain but for `uncertain`, and so is what its receiver said when it
+    put it off last; without their word, work had begun.
+    """
+    if channel := channel_result(row["outcome"]):
+        return bool(channel["result"] == "uncertain")
+    steps = _this_life(row["log"])
+    turns = (step for step in reversed(steps) if step.get("what") in ("dead", "retried"))
+    last: Row = next(turns, {})
+    if last.get("what") == "dead" and "work" in last:
+        return bool(last["work"] != "none")
+    return bool(row["started_before"]) or any(step.get("what") == "started" for step in steps)
+
+
+def _this_life(log: str) -> list[dict[str, Any]]:
+    """Return the steps since the last retry; all, where the log may lack some of those."""
+    steps = [json.loads(line) for line in log.splitlines()]
+    if len(log) >= LOG_BYTES:
+        return steps
+    retries = (number for number, step in enumerate(steps) if step.get("what") == "retried")
+    return steps[max(retries, default=0) :]
+
+
+def channel_result(outcome: str | None) -> dict[str, Any]:
+    """Return the channel result in an outcome, {} without."""
+    channel = json.loads(outcome).get("channel") if outcome else None
+    return channel if isinstance(channel, dict) and "result" in channel else {}
+
+
+def kept(row: Row) -> str:
+    """Return what a channel said, as a step: the outcome ends with this life."""
+    channel = channel_result(row["outcome"])
+    said = [str(channel[name])[:_SAID] for name in ("result", "chat", "id") if channel.get(name)]
+    at = channel.get("at")
+    at = at if isinstance(at, int | float) else row["done"]
+    step = {"t": at, "what": "channel", "by": row["endpoint"], "why": " ".join(said)}
+    return json.dumps(step) + "\n" if said else ""

@@ -1,0 +1,131 @@
+"""
+The store thread: runs functions on the store in batches (PROTOCOL.md section 8).
+
+Rule 1: only this thread touches the store's connection; others hand it small functions. Rule 2:
+what has queued is run together and committed once; `done` is called with a result only after that
+commit. Rule 3: if this thread fails in a way nobody planned, the daemon ends at once: a mute broker
+is worse than none.
+"""
+
+import logging
+import os
+import threading
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
+
+from wakebus.broker.store.recovery import close_store
+from wakebus.broker.store.store import Done, Store, Work
+
+log = logging.getLogger("wakebus.store")
+
+BATCH: Final = 2_000  # rows in one commit: keeps a receipt below ~50 ms behind a burst
+BATCH_BYTES: Final = 4 << 20
+QUEUE: Final = 20_000  # waiting functions; beyond it senders are told `busy`
+# The log is moved into the file when this much was written, or a little in a pause. Not after each
+# commit, nor by the log's size, which never shrinks: two more fsyncs doubled a lone send's time.
+CHECKPOINT_BYTES: Final = 16 << 20
+PAUSE_BYTES: Final = 1 << 20
+PAUSE_S: Final = 0.2
+# A handler that is done at once says `handled` 1 ms after `got`: one commit for both.
+GATHER_S: Final = 0.004
+COMMIT_BYTES: Final = 32 << 10  # pages that the smallest commit writes, about
+
+
+class StoreThread:
+    """Runs functions on the store in batches, and hands the results back through `wake`."""
+
+    def __init__(self, store: Store, wake: Callable[[], None]) -> None:
+        self._store, self._wake = store, wake
+        self._queue: deque[tuple[Work, Done | None, int]] = deque()
+        self._results: deque[tuple[Done, Any]] = deque()
+        self._ready = threading.Condition()
+        self._busy = 0
+        # Bytes since the last checkpoint, about. What a killed broker left is moved at once, else
+        # the log would grow with each kill.
+        self._logged = CHECKPOINT_BYTES + 1
+        self._urgent = self._stopping = False
+        self._thread = threading.Thread(target=self._run, name="store")
+        self._thread.start()
+
+    def submit(
+        self, work: Work, done: Done | None = None, size: int = 0, *, urgent: bool = True
+    ) -> None:
+        """
+        Queue `work`; `done(result)` is called by `collect` after the commit that holds it.
+
+        urgent: else it may wait a few milliseconds, to share the commit of what comes next.
+        """
+        with self._ready:
+            self._queue.append((work, done, size))
+            self._urgent |= urgent
+            self._ready.notify()
+
+    def full(self) -> bool:
+        """Whether new messages should be refused for now."""
+        return len(self._queue) >= QUEUE
+
+    def idle(self) -> bool:
+        """Whether nothing is queued, running or waiting to be collected."""
+        with self._ready:
+            return not self._queue and not self._busy and not self._results
+
+    def collect(self, call: Callable[[Callable[[], None]], None]) -> None:
+        """`call` the `done` functions of what has been committed (router thread)."""
+        while self._results:
+            done, result = self._results.popleft()
+            call(partial(done, result))
+
+    def stop(self) -> None:
+        """Finish what is queued, close the file, end the thread."""
+        with self._ready:
+            self._stopping = True
+            self._ready.notify()
+        self._thread.join()
+        close_store(self._store)
+
+    def _run(self) -> None:
+        try:
+            while (batch := self._next_batch()) is not None:
+                if not batch or self._logged > CHECKPOINT_BYTES:
+                    self._store.checkpoint()
+                    self._logged = 0
+                results = self._run_batch(batch) if batch else []
+                with self._ready:
+                    for (_, done, _), result in zip(batch, results, strict=True):
+                        if done is not None:
+                            self._results.append((done, result))
+                    self._busy = 0
+                if batch:
+                    self._wake()
+        except BaseException:
+            log.critical("the store thread failed; the broker ends", exc_info=True)
+            logging.shutdown()
+            os._exit(70)
+
+    def _run_batch(self, batch: list[tuple[Work, Done | None, int]]) -> list[Any]:
+        before = self._store.db.total_changes
+        results = self._store.transaction([work for work, _, _ in batch])
+        if self._store.db.total_changes != before:
+            self._logged += COMMIT_BYTES + 2 * sum(size for _, _, size in batch)
+        return results
+
+    def _next_batch(self) -> list[tuple[Work, Done | None, int]] | None:
+        """Return what to run; nothing in a pause that should be used, None at the end."""
+        with self._ready:
+            while not self._queue and not self._stopping:
+                much = self._logged > PAUSE_BYTES
+                if not self._ready.wait(PAUSE_S if much else None) and much:
+                    return []
+            self._ready.wait_for(lambda: self._urgent or self._stopping, GATHER_S)
+            if not self._queue:
+                return None
+            batch: list[tuple[Work, Done | None, int]] = []
+            size = 0
+            while self._queue and len(batch) < BATCH and size < BATCH_BYTES:
+                batch.append(self._queue.popleft())
+                size += batch[-1][2]
+            self._urgent = bool(self._queue)
+            self._busy = len(batch)
+            return batch

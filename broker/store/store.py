@@ -1,0 +1,294 @@
+"""
+The store: one SQLite file, one connection (PROTOCOL.md section 8).
+
+Rule 1: used by the store thread alone (`storing`), and by tests. Rule 2: a function that fails
+harms no other in its batch.
+"""
+
+import json
+import logging
+import sqlite3
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from wakebus.broker.errors import Conflict, MailboxFull, Unavailable, UnknownTarget, WakebusError
+from wakebus.broker.protocol import message as messages
+from wakebus.broker.protocol.delivery_state import State
+from wakebus.broker.store import batch_insert as bulk
+from wakebus.broker.store import lineage as story
+from wakebus.broker.store import retention as keeping
+from wakebus.broker.store import schema
+
+log = logging.getLogger("wakebus.store")
+
+LOG_BYTES: Final = 16 << 10  # of one message's steps: `later` every second must not fill the disk
+
+Row = dict[str, Any]
+Work = Callable[["Store"], Any]
+Done = Callable[[Any], None]  # gets the result, or the WakebusError
+
+
+class Damaged(WakebusError):
+    """SQLite found the file to be damaged."""
+
+    code = "damaged"
+
+
+@dataclass(slots=True)
+class Put:
+    """A checked message with all that is stored beside it. Times in wall seconds."""
+
+    message: messages.Message
+    blob: bytes
+    accepted: float
+    deadline: float
+    log: str
+    known: bool  # the target was seen before, or the sender said --queue
+    full: str  # why the mailbox takes no new message, or ""
+    asks: bool
+    claimed: bool
+    bounded: bool = True  # refused while the store is over its bound
+
+    def __call__(self, store: "Store") -> Row:
+        """Store it: a work as any other, but many that come together are stored at once."""
+        return store.put(self)
+
+
+class Store:
+    """The tables, as methods."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        self._db.row_factory = sqlite3.Row
+        self.room = keeping.Room(self._db)
+        try:
+            schema.set_up(self._db)
+            schema.migrate(self._db, path)
+            found = path.stat()
+            self.file = (found.st_dev, found.st_ino)  # another one at `path` is not this store
+        except BaseException:
+            self._db.close()
+            raise
+
+    @property
+    def db(self) -> sqlite3.Connection:
+        """The connection, for other files' SQL in a transaction of this one."""
+        return self._db
+
+    def close(self) -> None:
+        """Move the log into the file and close it."""
+        try:
+            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        finally:
+            self._db.close()
+
+    def abandon(self) -> None:
+        """Close it as it is."""
+        self._db.close()
+
+    def transaction(self, works: Sequence[Work]) -> list[Any]:
+        """Run `works` and commit; return a result or WakebusError for each."""
+        try:
+            self._db.execute("BEGIN IMMEDIATE")
+            results = bulk.run(self, works)
+            self._db.execute("COMMIT")
+            return results
+        except sqlite3.Error as exc:
+            if is_damage(exc):
+                self.suspect.touch()  # the next start looks through the whole file
+                raise Damaged(f"{self.path} is damaged: {exc}") from exc
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+            log.error("the store cannot write: %s", exc)
+            return [Unavailable(f"the store cannot write: {exc}")] * len(works)
+
+    def guarded(self, work: Work) -> Any:
+        """Return what `work` returns, or the error that it alone has met."""
+        self._db.execute("SAVEPOINT one")
+        try:
+            result = work(self)
+        except (sqlite3.OperationalError, sqlite3.DatabaseError) as exc:
+            if not isinstance(exc, sqlite3.IntegrityError | sqlite3.DataError):
+                raise  # the disk or the file: the whole batch
+            result = self._undone(exc)
+        except Exception as exc:
+            result = self._undone(exc)
+        self._db.execute("RELEASE one")
+        return result
+
+    def _undone(self, exc: Exception) -> WakebusError:
+        self._db.execute("ROLLBACK TO one")
+        if isinstance(exc, WakebusError):
+            return exc
+        log.error("not stored: %s: %s", type(exc).__name__, exc)
+        return WakebusError(f"not stored: {type(exc).__name__}; the broker's log tells more")
+
+    # --- messages -------------------------------------------------------------------------
+
+    def put(self, put: Put) -> Row:
+        """Store a message; return its row, with `fresh` False for a resend. May raise Conflict."""
+        msg = put.message
+        if (row := self.find(msg.id)) is not None:
+            if messages.content(_message(row)) != messages.content(msg):
+                raise Conflict(f"id {msg.id} is already stored with another sender or content")
+            return {**row, "fresh": False}
+        if msg.key is not None and (row := self._by_key(put)) is not None:
+            return {**row, "fresh": False}
+        if put.full:  # said only now: a resend of what is stored gets its receipt
+            raise MailboxFull(put.full)
+        kept = not put.known and self._awaited(msg)
+        if not put.known and not kept:
+            raise UnknownTarget(f"nobody ever registered {msg.to!r}", to=msg.to)
+        if put.bounded:
+            self.room.need(len(put.blob))
+        state = State.HANDLED if kept else State.QUEUED
+        cursor = self._db.execute(
+            "INSERT INTO message (id, sender, endpoint, lane, key, reply_to, cause, type, state,"
+            " size, accepted, deadline, asks, claimed, message, done, log)"
+            " VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+            (
+                *(msg.id, msg.sender, msg.to, msg.lane, msg.key, msg.reply_to, msg.cause),
+                *(msg.type, state, len(put.blob), put.accepted, put.deadline),
+                *(put.asks, put.claimed, put.blob, put.accepted if kept else None, put.log),
+            ),
+        )
+        return {"seq": cursor.lastrowid, "id": msg.id, "state": state, "fresh": True}
+
+    def _by_key(self, put: Put) -> Row | None:
+        msg = put.message  # a claimed sender's key must not swallow what the true one sends
+        return self._one(
+            "SELECT * FROM message WHERE sender=? AND key=? AND claimed=? AND accepted>?"
+            " ORDER BY seq LIMIT 1",
+            (msg.sender, msg.key, put.claimed, put.accepted - 86400),
+        )
+
+    def _awaited(self, msg: messages.Message) -> bool:
+        """Whether `msg` answers somebody who has no endpoint and waits for it."""
+        asked = msg.type == "answer" and msg.reply_to and self.find(msg.reply_to)
+        ends = (msg.to, msg.sender)
+        return bool(asked and asked["asks"] and (asked["sender"], asked["endpoint"]) == ends)
+
+    def find(self, id: str) -> Row | None:
+        """Return the row of message `id`."""
+        return self._one("SELECT * FROM message WHERE id=?", (id,))
+
+    def answer_to(self, id: str) -> Row | None:
+        """Return the first answer to message `id`: from whom it was for, to its sender."""
+        return self._one(
+            "SELECT a.* FROM message AS asked JOIN message AS a ON a.reply_to=asked.id"
+            " AND a.type='answer' AND a.sender=asked.endpoint AND a.endpoint=asked.sender"
+            " WHERE asked.id=? ORDER BY a.seq LIMIT 1",
+            (id,),
+        )
+
+    def mark(self, id: str, line: str, **columns: Any) -> None:
+        """Set columns of an open message; append a line to its log while that is short."""
+        names = "".join(f"{name}=?, " for name in columns)
+        limit = LOG_BYTES if columns.get("done") is None else 2 * LOG_BYTES  # its end is told
+        self._db.execute(
+            f"UPDATE message SET {names}log=CASE WHEN length(log)<? THEN log||? ELSE log END"
+            " WHERE id=? AND done IS NULL",
+            (*columns.values(), limit, line, id),
+        )
+
+    def open_messages(self) -> list[Row]:
+        """Return every open message without its body, oldest first."""
+        return self._all(
+            "SELECT seq, id, endpoint, lane, size, accepted, deadline, state, deaths, redelivered,"
+            " started_before, asks, claimed, token, sender, cause, type FROM message"
+            " WHERE done IS NULL ORDER BY seq"
+        )
+
+    def for_sessions(self) -> list[str]:
+        """Return the ids of open messages for one session each, among those of ephemeral names."""
+        rows = self._all(
+            "SELECT id FROM message WHERE done IS NULL"
+            " AND endpoint IN (SELECT name FROM endpoint WHERE ephemeral)"
+            " AND json_extract(CAST(message AS TEXT), '$.session') IS NOT NULL"
+        )
+        return [row["id"] for row in rows]
+
+    def related(self, id: str) -> list[Row]:
+        """Return message `id` and all that hangs together with it: see `story`."""
+        return story.related(self._all, id)
+
+    def counts(self) -> Row:
+        """Return `dead`, `messages`, `early` (numbers), `bytes` and `set_aside` of the files."""
+        row = self._one(
+            "SELECT (SELECT count(*) FROM message WHERE state IN ('dead','refused')) AS dead,"
+            " (SELECT count(*) FROM message) AS messages",
+        )
+        assert row is not None
+        files = (self.path, Path(f"{self.path}-wal"))
+        aside = sorted(f.name for f in self.path.parent.glob(f"{self.path.name}.[cr]*-*Z"))
+        size = sum(f.stat().st_size for f in files if f.exists())
+        return {**row, "bytes": size, "set_aside": aside, "early": self.room.early}
+
+    # --- endpoints ------------------------------------------------------------------------
+
+    def endpoints(self) -> list[Row]:
+        """Return every known endpoint."""
+        return self._all("SELECT * FROM endpoint")
+
+    def save_endpoint(self, name: str, **columns: Any) -> None:
+        """Insert or change an endpoint; `seen` (wall s) must be among the columns."""
+        names = ", ".join(columns)
+        marks = ", ".join("?" * len(columns))
+        updates = ", ".join(f"{column}=excluded.{column}" for column in columns)
+        self._db.execute(
+            f"INSERT INTO endpoint (name, {names}) VALUES (?, {marks})"
+            f" ON CONFLICT (name) DO UPDATE SET {updates}",
+            (name, *columns.values()),
+        )
+
+    def forget_endpoint(self, name: str) -> None:
+        """Delete an endpoint's record."""
+        self._db.execute("DELETE FROM endpoint WHERE name=?", (name,))
+
+    # --- housekeeping ---------------------------------------------------------------------
+
+    def boot(self) -> str | None:
+        """Return the machine's boot in which the file was last opened, None for a new file."""
+        row = self._one("SELECT boot FROM machine")
+        return None if row is None else str(row["boot"])
+
+    def set_boot(self, boot: str) -> None:
+        """Remember this boot of the machine."""
+        self._db.execute("DELETE FROM machine")
+        self._db.execute("INSERT INTO machine (boot) VALUES (?)", (boot,))
+
+    def look_through(self) -> str:
+        """Read the whole file; return "ok" or what is wrong with it."""
+        return str(self._db.execute("PRAGMA quick_check(1)").fetchone()[0])
+
+    @property
+    def suspect(self) -> Path:
+        """A file that exists once SQLite has found damage."""
+        return self.path.with_name(f"{self.path.name}.suspect")
+
+    def checkpoint(self) -> None:
+        """Move the write-ahead log into the file, without making anybody wait."""
+        try:
+            self._db.execute("PRAGMA wal_checkpoint(PASSIVE)")
+        except sqlite3.OperationalError as exc:  # a full disk: the log keeps it all
+            log.error("the write-ahead log cannot be moved into the store: %s", exc)
+
+    def _one(self, sql: str, args: tuple[Any, ...] = ()) -> Row | None:
+        row = self._db.execute(sql, args).fetchone()
+        return None if row is None else dict(row)
+
+    def _all(self, sql: str, args: tuple[Any, ...] = ()) -> list[Row]:
+        return [dict(row) for row in self._db.execute(sql, args)]
+
+
+def _message(row: Row) -> messages.Message:
+    return messages.from_wire(json.loads(row["message"]))
+
+
+def is_damage(exc: sqlite3.Error) -> bool:
+    """Whether SQLite says that the file itself is bad."""
+    code = getattr(exc, "sqlite_errorcode", 0) & 0xFF  # without the extended part
+    return code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)

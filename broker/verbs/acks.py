@@ -1,0 +1,226 @@
+"""
+What a holder says of its deliveries: `got`, `started`, `handled`, `refused`, `later`
+(PROTOCOL.md section 6).
+
+Rule 1: an answer leaves only after the commit that holds what was said. Rule 2: saying it twice
+is harmless: the client resends what was not answered. Rule 3: a delivery belongs to one holder and
+epoch; what another one says of it is `fenced`.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Final
+
+from wakebus.broker.core.dispatch import end, pump
+from wakebus.broker.core.hub import Endpoint, Hub, Request, Turn, digest
+from wakebus.broker.core.mailbox import Entry
+from wakebus.broker.core.waiters import tell_waiters
+from wakebus.broker.errors import BadFrame, BadMessage, BadToken, Fenced, NotRegistered, TooBig
+from wakebus.broker.protocol import wire
+from wakebus.broker.protocol.delivery_state import ENDS, NEXT, Event, State, receipt_word
+from wakebus.broker.protocol.message import MAX_HOPS, MAX_PATH, check_name
+from wakebus.broker.protocol.outcome import WORK
+from wakebus.broker.store.store import Store
+
+MAX_OUTCOME: Final = 16 << 10
+MAX_LATER_S: Final = 86400.0
+MAX_REASON: Final = 1_000  # characters; more belongs into the outcome
+
+
+def _entry(hub: Hub, request: Request) -> tuple[Endpoint, Entry | None, str]:
+    """Return what a delivery verb speaks of; the entry is None once its end is stored."""
+    name, id = request.payload.get("to"), request.payload.get("id")
+    epoch = request.payload.get("epoch")
+    if not isinstance(name, str) or not isinstance(id, str) or type(epoch) is not int:
+        raise BadMessage("a delivery is named by `to`, `id` and `epoch`")
+    endpoint = hub.endpoints.get(name)
+    holder = endpoint.holder if endpoint else None
+    if endpoint is None or holder is None or epoch > endpoint.epoch:
+        raise NotRegistered(f"nobody is registered as {name}", to=name)
+    if epoch < endpoint.epoch:
+        raise Fenced(f"{name} is held by process {holder.process.pid} now", to=name)
+    if holder.conn != request.conn:
+        raise NotRegistered(f"this connection is not registered as {name}", to=name)
+    return endpoint, endpoint.mailbox.entries.get(id), id
+
+
+def got(hub: Hub, request: Request) -> None:
+    """Verb `got`: the receiver's client holds it. `more`: it takes the lane's next one too."""
+    endpoint, entry, id = _entry(hub, request)
+    if entry is None or entry.state in ENDS:
+        hub.reply(request, {"id": id})
+        return
+    if not hold(hub, endpoint, entry, lambda: hub.reply(request, {"id": id})):
+        hub.reply(request, {"id": id})
+    if request.payload.get("more") is True:
+        endpoint.mailbox.allow_more(id)
+        pump(hub, endpoint)
+
+
+def hold(hub: Hub, endpoint: Endpoint, entry: Entry, done: Callable[[], None]) -> bool:
+    """The holder has it: store that, then `done`; return False where nothing changes."""
+    endpoint.mailbox.adopt(entry.id)  # said of a message that was on its way back, too
+    state = NEXT.get((entry.state, Event.GOT))
+    if state is None:
+        return False
+    entry.state = state
+    line = hub.line("held", by=endpoint.name, pid=_pid(endpoint), attempt=entry.deaths + 1)
+    _record(hub, endpoint, entry, line, done, urgent=False)
+    return True
+
+
+def started(hub: Hub, request: Request) -> None:
+    """Verb `started`: work begins. With `token`, sends that show it are proven to be from here."""
+    endpoint, entry, id = _entry(hub, request)
+    turn = _turn(endpoint, id, request.payload)
+    if entry is None or entry.state in ENDS:
+        hub.reply(request, {"id": id})
+        return
+    if turn is not None:
+        _open_turn(hub, entry, turn, digest(request.payload["token"]))
+    endpoint.mailbox.adopt(id)
+    entry.work = ""
+    entry.state = NEXT.get((entry.state, Event.STARTED), entry.state)
+    line = hub.line("started", by=endpoint.name, pid=_pid(endpoint))
+    answer = partial(hub.reply, request, {"id": id})
+    _record(hub, endpoint, entry, line, answer, token=entry.token)
+
+
+def _open_turn(hub: Hub, entry: Entry, turn: Turn, token: str) -> None:
+    other = hub.turns.get(token)
+    if other is not None and (other.endpoint, other.id) != (turn.endpoint, turn.id):
+        raise BadToken("started: this token belongs to another turn; make a new one for each")
+    hub.end_turn(entry)
+    entry.token = token
+    hub.turns[token] = turn
+
+
+def _turn(endpoint: Endpoint, id: str, payload: Mapping[str, Any]) -> Turn | None:
+    token, hops, path = payload.get("token"), payload.get("hops", 0), payload.get("path", [])
+    if token is not None and not (isinstance(token, str) and 16 <= len(token) <= 128):
+        raise BadMessage("token: 16 to 128 characters")
+    if type(hops) is not int or not 0 <= hops <= MAX_HOPS:
+        raise BadMessage(f"started: `hops` is a whole number from 0 to {MAX_HOPS}")
+    if not isinstance(path, list) or len(path) > MAX_PATH:
+        raise BadMessage(f"started: `path` is a list of up to {MAX_PATH} endpoint names")
+    names = tuple(check_name(name, "path") for name in path)
+    return None if token is None else Turn(endpoint.name, id, hops, names)
+
+
+def _record(
+    hub: Hub,
+    endpoint: Endpoint,
+    entry: Entry,
+    line: str,
+    answer: Callable[[], None],
+    *,
+    urgent: bool = True,
+    **columns: Any,
+) -> None:
+    """Store an entry's state, then answer and tell who waits for it."""
+    state = entry.state
+
+    def done() -> None:
+        answer()
+        hub.announcer.message(receipt_word(state), endpoint.name, entry)
+        tell_waiters(hub, entry.id)
+
+    work = partial(_mark, id=entry.id, line=line, state=state, **columns)
+    hub.store_surely(work, done, urgent=urgent)
+
+
+def _mark(store: Store, *, id: str, line: str, **columns: Any) -> None:
+    store.mark(id, line, **columns)
+
+
+def handled(hub: Hub, request: Request) -> None:
+    """Verb `handled`: the work is done, `outcome` says how."""
+    endpoint, entry, id = _entry(hub, request)
+    outcome = _outcome(request.payload)
+    line = hub.line("handled", by=endpoint.name, pid=_pid(endpoint))
+    _finish(hub, request, endpoint, entry, id, State.HANDLED, line, outcome, None)
+
+
+def refused(hub: Hub, request: Request) -> None:
+    """Verb `refused`: the receiver will never take it; it becomes a dead letter."""
+    endpoint, entry, id = _entry(hub, request)
+    outcome = _outcome(request.payload)
+    reason = request.payload.get("reason") or "refused by its receiver"
+    if not isinstance(reason, str):
+        raise BadMessage("refused: `reason` is a text")
+    reason = reason[:MAX_REASON]
+    line = hub.line("refused", by=endpoint.name, pid=_pid(endpoint), reason=reason)
+    _finish(hub, request, endpoint, entry, id, State.REFUSED, line, outcome, reason)
+
+
+def _outcome(payload: Mapping[str, Any]) -> str | None:
+    outcome = payload.get("outcome")
+    if outcome is None:
+        return None
+    if not isinstance(outcome, dict):
+        raise BadMessage("outcome: an object")
+    try:
+        encoded = wire.dumps(outcome)
+    except BadFrame as exc:
+        raise BadMessage(f"outcome: {exc.text}") from exc
+    if len(encoded) > MAX_OUTCOME:
+        raise TooBig(f"outcome is {len(encoded)} bytes as JSON; the limit is {MAX_OUTCOME}")
+    if wire.too_deep(outcome, encoded):
+        raise BadMessage(f"outcome: nested deeper than {wire.MAX_DEPTH} levels")
+    return encoded.decode()
+
+
+def _finish(
+    hub: Hub,
+    request: Request,
+    endpoint: Endpoint,
+    entry: Entry | None,
+    id: str,
+    state: State,
+    line: str,
+    outcome: str | None,
+    reason: str | None,
+) -> None:
+    if entry is None:  # a resent ack of what is stored already
+        hub.reply(request, {"id": id})
+        return
+    # In memory at once: if the holder goes while the disk is slow, this does not come again.
+    endpoint.mailbox.adopt(id)
+    entry.state = NEXT.get((entry.state, Event(state.value)), entry.state)
+    columns: dict[str, Any] = {"state": state, "outcome": outcome, "reason": reason, "token": None}
+    if state is State.HANDLED and (request.payload.get("outcome") or {}).get("wake") == "silent":
+        columns["silent"] = True  # it lies in the inbox for whoever looks
+    end(hub, endpoint, entry, line, lambda: hub.reply(request, {"id": id}), **columns)
+
+
+def later(hub: Hub, request: Request) -> None:
+    """Verb `later`: not now; comes again after `after_s`, only its lane waits. No attempt."""
+    endpoint, entry, id = _entry(hub, request)
+    after = request.payload.get("after_s")
+    if (
+        isinstance(after, bool)
+        or not isinstance(after, int | float)
+        or not 0 <= after <= MAX_LATER_S
+    ):
+        raise BadMessage(f"later: `after_s` is a number of seconds from 0 to {MAX_LATER_S:g}")
+    work = request.payload.get("work", "")
+    if work != "" and not (isinstance(work, str) and work in WORK):
+        raise BadMessage("later: `work` is `none` (nothing was done) or `maybe`")
+    if entry is None or not entry.out or entry.state in ENDS:
+        hub.reply(request, {"id": id})
+        return
+    hub.end_turn(entry)
+    entry.state = NEXT[entry.state, Event.LATER]
+    why = str(request.payload.get("reason") or "")[:200]
+    endpoint.mailbox.put_off(id, why, hub.clock.mono() + max(after, 0.001))
+    entry.work = work or entry.work
+    said = {"reason": why, "work": work}
+    facts = {"after_s": after, **{name: value for name, value in said.items() if value}}
+    line = hub.line("later", by=endpoint.name, pid=_pid(endpoint), **facts)
+    _record(hub, endpoint, entry, line, partial(hub.reply, request, {"id": id}), token=None)
+    hub.later(max(after, 0.001), lambda: pump(hub, endpoint))
+    pump(hub, endpoint)  # its place in the window is free for another lane
+
+
+def _pid(endpoint: Endpoint) -> int:
+    return endpoint.holder.process.pid if endpoint.holder else 0

@@ -1,0 +1,136 @@
+"""
+Verbs for what is dead: `retry` and `purge` (PROTOCOL.md section 10).
+
+Rule 1: what is not done is told with its state and reason, nothing is skipped in silence. Rule 2:
+one request writes so much that others need not wait; the rest is handed back as `left`. Rule 3:
+what may have been done already is done again only by `force`.
+"""
+
+from functools import partial
+from typing import Any, Final
+
+from wakebus.broker.core import ephemeral
+from wakebus.broker.core.dispatch import pump
+from wakebus.broker.core.hub import Endpoint, Hub, Request
+from wakebus.broker.core.mailbox import Entry
+from wakebus.broker.errors import BadMessage, WakebusError
+from wakebus.broker.protocol.delivery_state import DEATHS, ENDS
+from wakebus.broker.store import dead_letters as letters
+from wakebus.broker.store.dead_letters import Found
+from wakebus.broker.store.store import Row
+from wakebus.broker.verbs.inbox import who
+
+MAX_IDS: Final = 500
+
+
+def _ids(payload: dict[str, Any]) -> list[str]:
+    ids = payload.get("ids")
+    if (
+        not isinstance(ids, list)
+        or not 1 <= len(ids) <= MAX_IDS
+        or not all(isinstance(id, str) and len(id) <= 64 for id in ids)
+    ):
+        raise BadMessage(f"`ids` is a list of 1 to {MAX_IDS} message ids")
+    return list(dict.fromkeys(ids))
+
+
+def retry(hub: Hub, request: Request) -> None:
+    """Verb `retry`: dead letters go back to the end of their lanes; `force`: also in doubt."""
+    ids, force = _ids(request.payload), request.payload.get("force") is True
+    line = partial(hub.line, "retried", **who(hub, request))
+
+    def looked(found: Found | WakebusError) -> None:
+        if isinstance(found, WakebusError):
+            hub.fail(request, found)
+            return
+        chosen, kept = _choose(hub, found.rows, force=force)
+        names = [row["id"] for row in chosen]
+        now, said = hub.steady_wall(), line()
+        done = partial(_retried, hub, request, chosen, _untouched(found, kept))
+        size = sum(row["size"] for row in chosen)
+        hub.store.submit(lambda store: letters.revive(store.db, names, now, said), done, size)
+
+    hub.store.submit(lambda store: letters.find(store.db, ids), looked)
+
+
+def _choose(hub: Hub, rows: list[Row], *, force: bool) -> tuple[list[Row], list[Row]]:
+    """Return the rows that may come back, with their places taken, and why others may not."""
+    chosen, kept = [], []
+    for row in rows:
+        endpoint = hub.endpoint(row["endpoint"])
+        if why := _obstacle(hub, endpoint, row, force=force):
+            kept.append({"id": row["id"], "state": row["state"], "why": why})
+        else:
+            endpoint.arriving += 1
+            endpoint.arriving_bytes += row["size"]
+            chosen.append({**row, "box": endpoint})
+    return chosen, kept
+
+
+def _obstacle(hub: Hub, endpoint: Endpoint, row: Row, *, force: bool) -> str:
+    if row["state"] not in DEATHS:
+        return f"it is {row['state']}, not a dead letter"
+    if why := ephemeral.stays_dead(hub, endpoint, row):
+        return why
+    if row["in_doubt"] and not force:
+        return "work on it had begun, nobody knows how far; to do it again all the same: --force"
+    return endpoint.full(hub.settings, row["size"])
+
+
+def _untouched(found: Found, kept: list[Row]) -> dict[str, Any]:
+    unknown = [
+        {"id": id, "state": "unknown", "why": "no such message is stored"} for id in found.missing
+    ]
+    return {"kept": kept + unknown, "left": found.left}
+
+
+def _retried(
+    hub: Hub,
+    request: Request,
+    chosen: list[Row],
+    rest: dict[str, Any],
+    revived: list[Row] | WakebusError,
+) -> None:
+    for row in chosen:
+        row["box"].arriving -= 1
+        row["box"].arriving_bytes -= row["size"]
+    if isinstance(revived, WakebusError):
+        hub.fail(request, revived)
+        return
+    boxes = {row["endpoint"]: row["box"] for row in chosen}
+    done = {row["id"]: row for row in revived}
+    for row in revived:
+        hub.enter(boxes[row["endpoint"]], _entry(hub, row))
+    rest["kept"] += [
+        {"id": row["id"], "state": "queued", "why": "somebody else was quicker"}
+        for row in chosen
+        if row["id"] not in done
+    ]
+    hub.reply(request, {"retried": [*done], **rest})
+    for endpoint in boxes.values():
+        pump(hub, endpoint)
+
+
+def _entry(hub: Hub, row: Row) -> Entry:
+    deadline = hub.clock.mono() + row["ttl"]
+    entry = Entry(row["seq"], row["id"], row["lane"], row["size"], deadline)
+    entry.redelivered, entry.started_before = row["redelivered"], row["started_before"]
+    entry.asks, entry.claimed = bool(row["asks"]), bool(row["claimed"])
+    entry.type, entry.session, entry.accepted = row["type"], row["session"], row["accepted"]
+    return entry
+
+
+def purge(hub: Hub, request: Request) -> None:
+    """Verb `purge`: delete messages that have ended, bodies and all."""
+    ids = _ids(request.payload)
+
+    def done(found: Found | WakebusError) -> None:
+        if isinstance(found, WakebusError):
+            hub.fail(request, found)
+            return
+        gone = [row["id"] for row in found.rows if row["state"] in ENDS]
+        still = [(row["id"], row["state"]) for row in found.rows if row["state"] not in ENDS]
+        kept = [{"id": id, "state": s, "why": f"it is {s}; cancel it first"} for id, s in still]
+        hub.reply(request, {"purged": gone, **_untouched(found, kept)})
+
+    hub.store.submit(lambda store: letters.purge(store.db, ids), done)

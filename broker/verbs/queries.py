@@ -1,0 +1,175 @@
+"""
+Queries and declarations: `list`, `declare`, `forget`, `trace`, `read`, `status` (section 10 of
+PROTOCOL.md).
+
+Rule 1: only `read` shows a body. Rule 2: what is not in memory is asked of the store thread.
+"""
+
+import itertools
+import json
+import os
+from functools import partial
+from typing import Any
+
+from wakebus.broker import __version__
+from wakebus.broker.core.bounces import check_not_ours
+from wakebus.broker.core.hub import Endpoint, Hub, Request
+from wakebus.broker.core.waiters import receipt
+from wakebus.broker.errors import BadMessage, Refused, UnknownId, WakebusError
+from wakebus.broker.protocol import wire
+from wakebus.broker.protocol.message import check_name
+from wakebus.broker.store.store import Row
+
+
+def describe(hub: Hub, endpoint: Endpoint) -> dict[str, Any]:
+    """Return what people are told of an endpoint; ages in seconds."""
+    holder, now = endpoint.holder, hub.clock.mono()
+    state = "live" if hub.live(endpoint) else "silent" if holder else "away"
+    data: dict[str, Any] = {
+        "name": endpoint.name,
+        "state": state,
+        "declared": endpoint.declared,
+        "ephemeral": bool(endpoint.ephemeral),
+        "epoch": endpoint.epoch,
+        "queued": len(endpoint.mailbox) - len(endpoint.mailbox.out),
+        "in_hand": len(endpoint.mailbox.out),
+        "seen": hub.shown(endpoint.seen),
+    }
+    if holder:
+        data |= {"pid": holder.process.pid, "beat_age_s": round(max(0.0, now - holder.beat), 1)}
+    return data
+
+
+def list_endpoints(hub: Hub, request: Request) -> None:
+    """Verb `list`: every known endpoint."""
+    known = sorted(name for name in hub.endpoints if hub.known(name))
+    hub.reply(request, {"endpoints": [describe(hub, hub.endpoints[name]) for name in known]})
+
+
+def declare(hub: Hub, request: Request) -> None:
+    """Verb `declare`: messages for this name are kept although nobody has come yet."""
+    name = check_not_ours(check_name(request.payload.get("name"), "name"), "name")
+    endpoint = hub.endpoint(name)
+    endpoint.declared = True  # for good, also where the bus gave it its suffix
+    endpoint.ephemeral, endpoint.ended = 0.0, False
+    hub.store.submit(
+        lambda store: store.save_endpoint(name, declared=True, ephemeral=0, seen=endpoint.seen),
+        _answer(hub, request, {"name": name}),
+    )
+
+
+def forget(hub: Hub, request: Request) -> None:
+    """Verb `forget`: the name is unknown again; refused while it is held or has messages."""
+    name = check_name(request.payload.get("name"), "name")
+    endpoint = hub.endpoints.get(name)
+    if endpoint is None:
+        raise hub.unknown(name)
+    holder = endpoint.holder
+    if holder and not holder.silent(hub.clock.mono(), hub.settings.stale_s):
+        raise Refused(f"{name} is held by process {holder.process.pid}; stop it first")
+    if len(endpoint.mailbox) or endpoint.arriving:
+        raise Refused(f"{name} has {len(endpoint.mailbox)} messages waiting; they would be lost")
+    if holder and (conn := hub.conns.get(holder.conn or b"")):
+        conn.names.discard(name)
+    if holder:
+        hub.announcer.name(endpoint, holder.process.pid, up=False)
+    del hub.endpoints[name]
+    answer = _answer(hub, request, {"name": name})
+    hub.store.submit(lambda store: store.forget_endpoint(name), answer)
+
+
+def _answer(hub: Hub, request: Request, payload: dict[str, Any]) -> Any:
+    def done(result: Any) -> None:
+        if isinstance(result, WakebusError):
+            hub.fail(request, result)
+        else:
+            hub.reply(request, payload)
+
+    return done
+
+
+def trace(hub: Hub, request: Request) -> None:
+    """Verb `trace`: a message, what led to it and what came of it, each with its steps."""
+    id = request.payload.get("id")
+    if not isinstance(id, str):
+        raise BadMessage("trace: `id` of a message")
+
+    def looked(rows: list[Row] | WakebusError) -> None:
+        if isinstance(rows, WakebusError):
+            hub.fail(request, rows)
+        elif not rows:
+            hub.fail(request, UnknownId(f"no message {id} is stored"))
+        else:
+            hub.reply(request, _within_limits([_traced(hub, row) for row in rows]))
+
+    hub.store.submit(lambda store: store.related(id), looked)
+
+
+def read(hub: Hub, request: Request) -> None:
+    """Verb `read`: one message with its body, for somebody who was shown a part of it."""
+    id = request.payload.get("id")
+    if not isinstance(id, str):
+        raise BadMessage("read: `id` of a message")
+
+    def looked(row: Row | WakebusError | None) -> None:
+        if isinstance(row, WakebusError):
+            hub.fail(request, row)
+        elif row is None:
+            hub.fail(request, UnknownId(f"no message {id} is stored"))
+        else:
+            hub.reply(request, {"message": json.loads(row["message"])})
+
+    hub.store.submit(lambda store: store.find(id), looked)
+
+
+def _traced(hub: Hub, row: Row) -> dict[str, Any]:
+    steps = [json.loads(line) for line in row["log"].splitlines()]
+    told = {**row["message"], **receipt(row), "steps": steps, "claimed": bool(row["claimed"])}
+    endpoint = hub.endpoints.get(row["endpoint"])
+    entry = endpoint.mailbox.entries.get(row["id"]) if endpoint else None
+    # Its steps may have become too long for the newest ones.
+    last = {"put_off": entry.put_off, "work": entry.work} if entry else {}
+    return told | {name: word for name, word in last.items() if word}
+
+
+def _within_limits(messages: list[dict[str, Any]]) -> dict[str, Any]:
+    """Leave out the newest of a long story, so that the answer fits into a frame."""
+    sizes = itertools.accumulate(len(wire.dumps(message)) for message in messages)
+    fit = sum(size < wire.MAX_BODY for size in sizes)
+    return {"messages": messages[:fit], "left_out": len(messages) - fit}
+
+
+def status(hub: Hub, request: Request) -> None:
+    """Verb `status`: the broker's own state, with its endpoints."""
+
+    def looked(moved: dict[str, int], counts: Row | WakebusError) -> None:
+        if isinstance(counts, WakebusError):
+            hub.fail(request, counts)
+            return
+        lost = {"missed": hub.missed.total, "dropped": hub.announcer.dropped}
+        endpoints = [describe(hub, hub.endpoints[name]) for name in sorted(hub.endpoints)]
+        hub.reply(
+            request,
+            {
+                "pid": os.getpid(),
+                "version": __version__,
+                "protocol": wire.VERSION,
+                "boot": hub.boot,
+                "uptime_s": round(hub.clock.mono() - hub.started_mono, 1),
+                "accepted": hub.accepted,
+                "dead_letters": counts["dead"],
+                "messages": counts["messages"],
+                "store_bytes": counts["bytes"],
+                "store_limit": hub.settings.store_bytes,
+                "purged_early": counts["early"],
+                "notices_lost": hub.notices_lost,
+                "set_aside": counts["set_aside"],
+                "events": {**moved, **lost},
+                "endpoints": endpoints,
+            },
+        )
+
+    def counted(moved: dict[str, int]) -> None:
+        hub.store.submit(lambda store: store.counts(), partial(looked, moved))
+
+    hub.figures(counted)

@@ -1,0 +1,1 @@
+"""Commands about messages, events and endpoints: one verb, one file."""

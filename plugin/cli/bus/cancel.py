@@ -1,0 +1,44 @@
+"""`wakebus cancel ID`: take back a message that nobody has in hand yet."""
+
+import argparse
+import os
+
+from wakebus.broker.errors import Refused, UnknownId
+from wakebus.plugin import sender_identity as who
+from wakebus.plugin.cli import notify
+from wakebus.plugin.cli.output import OK, tell, tell_json
+
+
+def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add `wakebus cancel`."""
+    parser = commands.add_parser(
+        "cancel",
+        help="take back a message that still waits",
+        description="Take back a message that is still queued; it becomes a dead letter. What is "
+        "in its receiver's hands, or has ended, stays as it is: exit 1 and where it is.",
+    )
+    parser.add_argument("id", metavar="ID", help="a message id, as a receipt prints it")
+    parser.add_argument("--from", dest="sender", metavar="N", help="who cancels (default: found)")
+    parser.add_argument("--json", action="store_true", help="for scripts, errors too")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Take it back, or say why not."""
+    by = who.sender(args.sender, os.environ).name
+    with notify.connect(None) as client:
+        try:
+            receipt = client.cancel(args.id, by=by)
+        except UnknownId:
+            raise
+        except Refused as exc:
+            step = f"What became of it: wakebus trace {args.id}"
+            raise Refused(exc.text, step=step) from exc
+    if args.json:
+        tell_json({"id": receipt.id, "state": receipt.state, "reason": receipt.reason})
+    else:
+        tell(
+            f"{receipt.id} is {receipt.reason}; to send it all the same: "
+            f"wakebus dead retry {receipt.id}"
+        )
+    return OK

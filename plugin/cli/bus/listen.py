@@ -1,0 +1,158 @@
+"""
+`wakebus listen`: hold an endpoint in this terminal, print, run commands, run an agent.
+
+Rule 1: it keeps the bus up (receive/upkeep.py).
+Rule 2: Ctrl-C ends turns and commands, gives back what was not finished, leaves nothing running.
+Rule 3: what goes wrong with the rules, the terminal or the broker is said, and costs no message.
+"""
+
+import argparse
+import os
+import re
+import signal
+import subprocess
+import threading
+from pathlib import Path
+from types import FrameType
+from typing import Final
+
+from wakebus.broker import Client
+from wakebus.broker.paths import bus_dir, hermes_home
+from wakebus.broker.protocol.message import check_name
+from wakebus.plugin import sender_identity as who
+from wakebus.plugin.cli.output import FAILED, OK, Usage, tell
+from wakebus.plugin.processes import run as process
+from wakebus.plugin.prompt.pending_context import Context, context_file
+from wakebus.plugin.receive.answers import COURIER, Answers
+from wakebus.plugin.receive.dispatch import Dispatch
+from wakebus.plugin.receive.event_rules import Events
+from wakebus.plugin.receive.listen_host import Listener
+from wakebus.plugin.receive.maintenance import Upkeep, start_broker, warn
+from wakebus.plugin.receive.message_file import sweep
+from wakebus.plugin.receive.terminal_output import Screen
+from wakebus.plugin.rules.load import RulesFile
+
+LOOK_S: Final = 0.25
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+END_S: Final = 3.0  # an agent has 2 s after SIGTERM (plugin/process.py)
+
+EXAMPLES: Final = """\
+examples:
+  wakebus listen                                         print what arrives
+  wakebus listen worker-alpha --agent 'claude -p'        an agent: text in, answer out
+  wakebus listen worker-beta --agent 'codex exec -'
+  wakebus listen helper --agent ./agent.sh
+
+What arrives is printed, run or given to the agent as bus-rules.yaml says (wakebus rules --help).
+The agent finds WAKEBUS_ENDPOINT, _ID, _TYPE, _FROM, _CHANNEL, _SESSION and _TOKEN in its
+environment, and may send with notify-hermes.
+
+exit status: 0 ended by Ctrl-C or SIGTERM; 1 the name is taken or was taken over, the rules are
+wrong, the broker cannot be started; 2 usage"""
+
+
+def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add `wakebus listen`."""
+    parser = commands.add_parser(
+        "listen",
+        help="receive an endpoint's messages: print, commands, an agent",
+        description="Receive an endpoint's messages here: print them, run commands, run an agent.",
+        epilog=EXAMPLES,
+    )
+    parser.add_argument(
+        "endpoint",
+        nargs="?",
+        metavar="ENDPOINT",
+        help="default: HERMES_BUS_ENDPOINT, bus.endpoint of the rules, tmux session, profile, "
+        "hermes-bus",
+    )
+    parser.add_argument("--rules", metavar="FILE", help="another bus-rules.yaml")
+    parser.add_argument(
+        "--agent", metavar="CMD", help="run CMD on each turn: prompt on stdin, answer on stdout"
+    )
+    parser.add_argument("--takeover", action="store_true", help="take the name from its holder")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Listen until Ctrl-C, SIGTERM, or the name goes to another process."""
+    path = Path(args.rules) if args.rules else None
+    rules = RulesFile(path, required=path is not None, on_error=_complain)
+    found = rules.current()
+    warn(found, _note)
+    endpoint = check_name(_name(args.endpoint, found.endpoint), "endpoint")
+    if endpoint == COURIER:
+        raise Usage(f"{COURIER} takes texts to chats, and would take none; choose another name")
+    if args.agent and (name := _missing(args.agent)):
+        _note(f"warning: no program {name!r} is found; turns fail until there is one")
+    stop, asked = threading.Event(), _on_signals()
+    sweep()
+    start_broker()
+    lost: list[str] = []
+    with Client() as client:
+        host = Listener(endpoint, Answers(client, endpoint, stop), args.agent)
+        context = Context(context_file(bus_dir(), endpoint))
+        dispatch = Dispatch(endpoint, rules, host, context, screen=Screen())
+
+        def on_lost(why: str) -> None:
+            lost.append(why)
+            stop.set()
+
+        client.register(endpoint, dispatch.handle, takeover=args.takeover, on_lost=on_lost)
+        what = f"agent: {args.agent}" if args.agent else "printing"
+        _note(f"listening as {endpoint} ({what}; rules: {found.source}); Ctrl-C ends")
+        events = Events(client, endpoint, rules, _note)
+        upkeep = Upkeep(client, rules, events, _note)
+        while not (asked or stop.wait(LOOK_S) or asked):
+            upkeep.look()
+        _ignore_signals()  # it ends soon, whoever goes on pressing Ctrl-C
+        stop.set()
+        dispatch.stop()
+        process.end_all(END_S)
+    if lost:
+        _note(f"{endpoint}: {lost[0]}; this listener has ended")
+    return FAILED if lost else OK
+
+
+def _missing(command: str) -> str:
+    """Return the first word of a command line if the shell knows no such program, else ""."""
+    first = next(iter(command.split()), "")
+    if not re.fullmatch(r"[\w./+-]+", first):
+        return ""  # a variable, a quote, a list: the shell's business
+    asked = ["/bin/sh", "-c", 'command -v "$1"', "sh", first]
+    return first if subprocess.run(asked, capture_output=True, check=False).returncode else ""
+
+
+def _name(given: str | None, ruled: str | None) -> str:
+    if name := given or os.environ.get("HERMES_BUS_ENDPOINT") or ruled:
+        return name
+    if session := who.tmux_session(os.environ):
+        return who.fitting(session)
+    home = hermes_home()
+    return who.fitting(home.name) if home.parent.name == "profiles" else "hermes-bus"
+
+
+def _complain(error: Exception) -> None:
+    _note(f"{error}\nThe last good rules stay in force.")
+
+
+def _note(text: str) -> None:
+    tell(text, error=True)
+
+
+def _on_signals() -> list[int]:
+    """Return a list that is empty until somebody asks us to end."""
+    asked: list[int] = []
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        # Nothing with a lock, as Event.set: the thread that we interrupt may hold it.
+        asked.append(number)
+
+    for number in _SIGNALS:
+        signal.signal(number, ask)
+    return asked
+
+
+def _ignore_signals() -> None:
+    for number in _SIGNALS:
+        signal.signal(number, signal.SIG_IGN)

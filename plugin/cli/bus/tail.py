@@ -1,0 +1,191 @@
+"""
+`wakebus tail [PATTERN…]`: events and the states of messages, one line each, as they happen.
+
+Rule 1: nothing is made up or hidden: what was missed is told where it is missing. Rule 2: the main
+thread alone writes, past Python's buffers, so that a reader that stands still holds up neither the
+end nor anybody else. Rule 3: a peer's text is one clean line. Rule 4: a broker that goes is waited
+for.
+"""
+
+import argparse
+import json
+import os
+import queue
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import Any, Final
+
+from wakebus.broker import Client, Event, Gap
+from wakebus.plugin.cli import notify
+from wakebus.plugin.cli.output import OK, colored, tell
+from wakebus.plugin.rules.sanitize import clean_line
+
+LONGEST: Final = 2_000  # characters of one event's fields; --json has them all
+WAITING: Final = 1_000  # events between the two threads
+LOOK_S: Final = 0.25
+
+DIM, BOLD, RED, YELLOW, GREEN, BLUE = "2", "1", "31", "33", "32", "34"
+STATES: Final = {"queued": YELLOW, "delivered": BLUE, "handled": GREEN, "dead": RED}
+
+EXAMPLES: Final = """\
+examples:
+  wakebus tail                            all that happens on the bus
+  wakebus tail 'ci.**' 'agent.*.done'     some topics: * is one segment, ** zero or more
+  wakebus tail bus.message.dead           only what was given up
+  wakebus tail --json --count 1 ci.done   wait for one event, for scripts
+
+exit status: 0 ended by Ctrl-C, --count or the reader; 1 the bus is not running; 2 usage"""
+
+
+def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add `wakebus tail`."""
+    parser = commands.add_parser(
+        "tail",
+        help="show events and message states as they happen",
+        description="Show events and the states of messages (bus.message.*) as they happen, one "
+        "line each, and what was missed.",
+        epilog=EXAMPLES,
+    )
+    parser.add_argument("patterns", nargs="*", metavar="PATTERN", help="topics (default **: all)")
+    parser.add_argument("--count", type=_count, metavar="N", help="end after N events")
+    parser.add_argument("--json", action="store_true", help="one JSON object per line")
+    parser.set_defaults(run=run)
+
+
+def _count(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not int(text[:10]) > 0:
+        raise argparse.ArgumentTypeError(f"{text[:20]!r} is no number from 1")
+    return int(text[:10])
+
+
+def run(args: argparse.Namespace) -> int:
+    """Show until Ctrl-C, SIGTERM, `--count`, or until nobody reads any more."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _interrupt)
+    line = as_json if args.json else Line(color=colored())
+    ended = threading.Event()
+    try:
+        with notify.connect(None) as client:
+            try:
+                _follow(client, args.patterns or ["**"], args.count, line, ended)
+            finally:
+                ended.set()
+    except (KeyboardInterrupt, BrokenPipeError):
+        pass
+    return OK
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def _follow(
+    client: Client,
+    patterns: list[str],
+    count: int | None,
+    line: "Callable[[Event | Gap], str]",
+    ended: threading.Event,
+) -> None:
+    items: queue.Queue[Event | Gap] = queue.Queue(WAITING)
+
+    def keep(item: Event | Gap) -> None:
+        # A reader that stands still fills this queue, then the subscription, which tells the gap.
+        while not ended.is_set():
+            try:
+                items.put(item, timeout=LOOK_S)
+                return
+            except queue.Full:
+                pass
+
+    client.subscribe(patterns, keep, on_gap=keep)
+    tell(f"following {' '.join(patterns)}; Ctrl-C ends", error=True)
+    shown = 0
+    for item in _arriving(client, items):
+        write(line(item))
+        shown += isinstance(item, Event)
+        if shown == count:
+            return
+
+
+def _arriving(client: Client, items: "queue.Queue[Event | Gap]") -> Iterator[Event | Gap]:
+    there = True
+    while True:
+        try:
+            yield items.get(timeout=LOOK_S)
+        except queue.Empty:
+            if there is not (there := client.connected(0)):
+                tell("the broker is back" if there else "the broker is away; waiting", error=True)
+
+
+def write(text: str) -> None:
+    """Write a line to standard output. Raises BrokenPipeError when nobody reads it."""
+    if sys.stdout is None:
+        raise BrokenPipeError
+    data = f"{text}\n".encode(sys.stdout.encoding or "utf-8", "replace")
+    try:
+        while data:
+            data = data[os.write(sys.stdout.fileno(), data) :]
+    except OSError as exc:  # a terminal that went away: EIO
+        raise BrokenPipeError from exc
+
+
+def as_json(item: Event | Gap) -> str:
+    """Return an event or a gap as JSON, in ASCII."""
+    if isinstance(item, Gap):
+        return json.dumps({"gap": item._asdict()})
+    event = {"topic": item.topic, "pub": item.pub, "n": item.n, "event": item.envelope}
+    return json.dumps(event)
+
+
+class Line:
+    """Events and gaps as lines for people; `color`: with colours."""
+
+    def __init__(self, *, color: bool) -> None:
+        self._color = color
+
+    def __call__(self, item: Event | Gap) -> str:
+        """Return the line."""
+        if isinstance(item, Gap):
+            some = "1 event" if item.missed == 1 else f"{item.missed} events"
+            return self._in(f"{'':12}  missed {some} of {item.topic} here ({item.pub})", RED)
+        clock = self._in(_clock(item.ts or time.time()), DIM)
+        return f"{clock}  {self._topic(item.topic)}  {clean_line(_rest(item), LONGEST)}".rstrip()
+
+    def _topic(self, topic: str) -> str:
+        root, _, state = topic.rpartition(".")
+        return self._in(topic, STATES.get(state, BOLD) if root == "bus.message" else BOLD)
+
+    def _in(self, text: str, code: str) -> str:
+        return f"\033[{code}m{text}\033[0m" if self._color else text
+
+
+def _clock(ts: float) -> str:
+    try:
+        return time.strftime("%H:%M:%S", time.localtime(ts)) + f".{int(ts % 1 * 1000):03}"
+    except (OverflowError, ValueError, OSError):
+        return "--:--:--.---"
+
+
+def _rest(event: Event) -> str:
+    """Return what an event says beside its topic and time."""
+    fields = dict(event.envelope)
+    if event.topic.startswith("bus.message."):
+        return _message(fields)
+    stamps = {"type": event.topic, "src": event.topic.partition(".")[0]}
+    rest = {k: v for k, v in fields.items() if k != "ts" and (k not in stamps or stamps[k] != v)}
+    return json.dumps(rest, ensure_ascii=False) if rest else ""
+
+
+def _message(fields: dict[str, Any]) -> str:
+    """Return the fields of `bus.message.*` (EVENTS.md section 6) in words."""
+    said = f"{fields.get('id')} {fields.get('from')} → {fields.get('to')}"
+    claimed = " (claimed)" if fields.get("claimed") else ""
+    # The broker writes the message's type where other events have their topic's name.
+    kind = fields.get("type")
+    more = f" {kind}" if kind and not str(kind).startswith("bus.message.") else ""
+    reason = f": {fields['reason']}" if fields.get("reason") else ""
+    return f"{said}{claimed}{more}{reason}"

@@ -1,0 +1,1 @@
+"""Commands about chats: one verb, one file."""

@@ -1,0 +1,167 @@
+"""
+`wakebus channels [PLATFORM]`, `wakebus channels check [PLATFORM]`: what is set up for chats.
+
+Rule 1: listing asks nobody, neither a platform nor the bus. Rule 2: checking sends nothing to
+anybody, and takes no longer than a platform may take to answer. Rule 3: no secret is shown.
+Exit status: 0 done, 1 a check failed or the platform is not set up, 2 usage.
+"""
+
+import argparse
+import queue
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from wakebus.adapters import registry
+from wakebus.adapters.courier import status_file as status
+from wakebus.adapters.delivery.adapter_calls import guarded
+from wakebus.adapters.delivery.context import Tools
+from wakebus.adapters.errors import BadSetting, DeliveryError
+from wakebus.adapters.inspect.credential_check import Checked, check
+from wakebus.adapters.inspect.describe import described
+from wakebus.adapters.settings.environment import Environment
+from wakebus.adapters.settings.redact import hidden, secrets_of
+from wakebus.broker.paths import bus_dir, hermes_home
+from wakebus.plugin.cli.chats import channels_text as words
+from wakebus.plugin.cli.output import FAILED, OK, Parser, Usage, colored, here, tell, tell_json
+
+CHECK: Final = "check"
+ANSWER_S: Final = 10.0
+_COURIER: Final = ("pid", "started", "at", "alive", "settings")
+
+EXAMPLES: Final = """\
+examples:
+  wakebus channels                  every platform: what is set up, and what is missing
+  wakebus channels telegram         one of them: all its settings, limits, what the courier does
+  wakebus channels check            ask each platform that is set up whether it takes the credential
+  wakebus channels check telegram   ask this one
+
+Settings stand in $HERMES_HOME/.env (default ~/.hermes/.env), under the names that Hermes uses.
+
+exit status: 0 done, all checks good; 1 a check failed, or that platform is not set up; 2 usage"""
+
+
+def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add `wakebus channels`."""
+    parser = commands.add_parser(
+        "channels",
+        help="show what is set up for chats, and check it",
+        description="Show the chat platforms: what is set up (secrets as ***), what is missing, "
+        "the home channel, limits, and what the courier is doing there. `check` asks the platforms "
+        "whether they take the credentials; it sends nothing to any chat.",
+        epilog=EXAMPLES,
+    )
+    parser.add_argument("word", nargs="?", metavar="PLATFORM|check", help="one platform; or check")
+    parser.add_argument("platform", nargs="?", metavar="PLATFORM", help="the platform to check")
+    parser.add_argument("--json", action="store_true", help="print one JSON object, errors too")
+    if isinstance(parser, Parser):
+        parser.late = ("word", "platform")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """List, show one, or check."""
+    env = Environment()()
+    if args.word == CHECK:
+        return run_check(args.platform, env, as_json=args.json)
+    if args.platform is not None:
+        raise Usage(f"{args.word!r} is not `check`; one platform at a time")
+    if args.word is not None:
+        registry.load(args.word)  # an unknown one is an error here, and one that is broken
+    names = registry.known() if args.word is None else [args.word]
+    courier = status.read(bus_dir())
+    now = courier.platforms if courier and courier.alive else {}
+    found = [{**described(name, env, registry.load), "now": now.get(name)} for name in names]
+    if args.json:
+        said = {name: getattr(courier, name) for name in _COURIER} if courier else None
+        tell_json({"courier": said, "channels": found})
+        return OK
+    paint, at = words.painted if colored() else words.unpainted, time.time()
+    own = hermes_home() / ".env"
+    read = words.settings(str(own), status.elsewhere(courier, own))
+    more = words.courier(courier, at), read, at, paint
+    shown = words.page(found, *more) if args.word is None else words.details(found[0], *more)
+    tell(shown, styled=True)
+    return OK
+
+
+def run_check(platform: str | None, env: Mapping[str, str], *, as_json: bool) -> int:
+    """Check the credentials of one platform, or of all that are set up; print what they said."""
+    names = chosen(platform, env)
+    own = hermes_home() / ".env"
+    if other := status.elsewhere(status.read(bus_dir()), own):
+        tell(f"note: checked is {words.settings(str(own), other)}", error=True)
+    if sys.stderr.isatty() and not as_json:
+        tell(f"asking {', '.join(names)} …", error=True)
+    results = []
+    for name, (word, text) in checks(names, env):
+        results.append({"platform": name, "result": word, "text": here(text)})
+        if not as_json:
+            tell(line_of(results[-1]))
+    if as_json:
+        tell_json({"checks": sorted(results, key=lambda one: one["platform"])})
+    return FAILED if any(one["result"] == "failed" for one in results) else OK
+
+
+def chosen(platform: str | None, env: Mapping[str, str]) -> list[str]:
+    """Return what is to be checked; raise UnknownAdapter, or BadSetting for what is not set up."""
+    if platform is None:
+        every = [described(name, env, registry.load) for name in registry.known()]
+        return [one["platform"] for one in every if in_use(one)]
+    registry.load(platform)
+    found = described(platform, env, registry.load)
+    if found["state"] != "unset":
+        return [platform]
+    what = f"set {words.missing(found)} in $HERMES_HOME/.env" if found["missing"] else ""
+    raise BadSetting(f"{platform} is not set up: {what or found['problem']}")
+
+
+def in_use(one: Mapping[str, Any]) -> bool:
+    """Whether anything is set up there; one that works without settings is not asked unbidden."""
+    if one["state"] == "wrong":
+        return True
+    return one["state"] == "ready" and bool(one["settings"] or one["home"] or not one["unset"])
+
+
+def checks(names: list[str], env: Mapping[str, str]) -> Iterator[tuple[str, Checked]]:
+    """Yield what each platform says, as it comes; who says nothing in time has failed."""
+    from wakebus.adapters.transports.https import Https  # 0.1 s
+
+    https = Https(connect_s=5.0, read_s=ANSWER_S / 2, total_s=ANSWER_S / 2)
+    tools = Tools({"https": https, "http": https})
+    said: queue.SimpleQueue[tuple[str, Checked]] = queue.SimpleQueue()
+    for name in names:  # daemons: a resolver that hangs holds nobody at the end
+        threading.Thread(target=_ask, args=(name, env, tools, said), daemon=True).start()
+    waiting, deadline = dict.fromkeys(names), time.monotonic() + ANSWER_S
+    while waiting:
+        try:
+            name, checked = said.get(timeout=max(deadline - time.monotonic(), 0.0))
+        except queue.Empty:
+            break
+        del waiting[name]
+        yield name, checked
+    late = Checked("failed", f"no answer within {ANSWER_S:g} s")
+    yield from ((name, late) for name in waiting)
+
+
+def _ask(
+    name: str,
+    env: Mapping[str, str],
+    tools: Tools,
+    said: "queue.SimpleQueue[tuple[str, Checked]]",
+) -> None:
+    secrets = secrets_of(env)
+    try:
+        adapter = guarded(name, lambda: registry.load(name)(env))
+    except DeliveryError as exc:
+        said.put((name, Checked("failed", hidden(exc.text, secrets))))
+    else:
+        said.put((name, check(name, adapter, tools, secrets)))
+
+
+def line_of(one: Mapping[str, str]) -> str:
+    """Return one result as a line."""
+    word = "skipped" if one["result"] == "none" else one["result"]
+    return f"{word}: {one['platform']}: {one['text']}"

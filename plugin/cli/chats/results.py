@@ -1,0 +1,54 @@
+"""
+What `wakebus send` tells of a text that has not come to its end when the wait is over.
+
+Rule 1: what may be at its platform is told as that, not as "not sent". Rule 2: the courier goes on;
+the text says why it has put the message off last, and how to follow it.
+"""
+
+from typing import Any, Final
+
+from wakebus.broker.client.client import Client, Receipt
+from wakebus.broker.errors import TimedOut, Undecided, WakebusError
+from wakebus.broker.paths import bus_dir
+
+COURIER: Final = "courier"
+
+
+class NotSentYet(TimedOut):
+    """The courier has not come to it; it goes on trying."""
+
+
+class NotSettled(Undecided):
+    """The platform may have it; the courier sends it again, under a key that makes that safe."""
+
+    code = "channel_uncertain"
+
+    def __init__(self, text: str, **data: Any) -> None:
+        WakebusError.__init__(self, text, **data)
+
+
+def late(client: Client, receipt: Receipt, error: TimedOut) -> NotSentYet | NotSettled:
+    """Return what to tell of a text that is still waiting. Without an id: exit status 1."""
+    live = {one["name"] for one in client.list() if one["state"] == "live"}
+    why = "the courier goes on trying" if COURIER in live else "no courier is running"
+    last, work = put_off(client, receipt.id)
+    step = f"Follow it: wakebus trace {receipt.id}"
+    if COURIER not in live:
+        step += f"\nWhy: {bus_dir() / 'courier.log'}"
+        step += "\nStart one: hermes-busd restart, or here: wakebus courier"
+    data = {"message": receipt.id, **({"reason": last} if last else {})}
+    if work == "maybe":
+        text = f"not settled yet: the platform may have it, {why}: {last}"
+        return NotSettled(text, step=step, **data)
+    return NotSentYet(f"not sent yet, {why}: {last or error.text}\n{step}", **data)
+
+
+def put_off(client: Client, id: str) -> tuple[str, str]:
+    """Return why the courier has put the message off last, and its last word of what was done."""
+    found = next((one for one in client.trace(id) if one["id"] == id), {"steps": ()})
+    laters = [step for step in found["steps"] if step["what"] == "later"]
+    reasons = [step.get("reason", "") for step in laters]
+    works = [step["work"] for step in laters if "work" in step]
+    # The steps of one that waits for long have their end.
+    reason = found.get("put_off") or (reasons[-1] if reasons else "")
+    return str(reason), str(found.get("work") or (works[-1] if works else ""))

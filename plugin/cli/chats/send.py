@@ -1,0 +1,287 @@
+"""
+`wakebus send CHANNEL ["text"] [--file PATH]`: through the courier to a chat, and what became of it.
+
+`--dry-run` shows the requests instead, masked: no network, no bus. Exit status: 0 sent (or shown),
+1 rejected or not sent, 2 usage, 5 uncertain.
+"""
+
+import argparse
+import hashlib
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from wakebus.adapters import channel, registry
+from wakebus.adapters.base import Adapter, File, Target, explain
+from wakebus.adapters.courier import status_file as status
+from wakebus.adapters.delivery.adapter_calls import token_of
+from wakebus.adapters.delivery.deliver import address, check_size, replied
+from wakebus.adapters.errors import BadChannel, Unavailable
+from wakebus.adapters.settings.environment import Environment
+from wakebus.broker.client.client import Client, Receipt
+from wakebus.broker.errors import TimedOut, Undecided, WakebusError
+from wakebus.broker.paths import bus_dir
+from wakebus.broker.protocol.message import from_wire, new_id
+from wakebus.plugin.cli import notify
+from wakebus.plugin.cli.chats.results import COURIER, late
+from wakebus.plugin.cli.output import Parser, Usage, here, tell, tell_json
+
+WAIT_S: Final = 30.0
+
+EPILOG: Final = """\
+platforms: {platforms}
+(settings, home channels and limits of each: wakebus channels)
+
+examples:
+  wakebus send console:demo "Hello"                     into bus/console-demo.log, to try it out
+  wakebus send telegram:-1001234 "Deploy at noon"
+  wakebus send slack "Nightly is done"                  to the home channel of slack
+  wakebus send feishu:oc_1?thread=om_2 "Fixed"          into a thread
+  make 2>&1 | tail -50 | wakebus send ntfy:builds -     the text from standard input
+  wakebus send discord:1234 "The log" --file build.log
+
+exit status: 0 sent; 1 rejected or not sent, or the bus is not running; 2 usage;
+5 uncertain: it may have been accepted (also while it waits to be sent again)"""
+
+
+def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add `wakebus send`."""
+    parser = commands.add_parser(
+        "send",
+        help="send a text or a file to a chat and print the result",
+        description="Send a text, a file or both to a chat through the courier; print what the "
+        "chat's platform said. To send to an agent instead: notify-hermes, or wakebus ask.",
+        epilog=EPILOG.format(platforms=", ".join(registry.known())),
+    )
+    parser.add_argument(
+        "channel", metavar="CHANNEL", help="platform:chat_id; platform alone: its home channel"
+    )
+    parser.add_argument("text", nargs="?", metavar="TEXT", help="the text; - reads stdin")
+    parser.add_argument(
+        "--file",
+        metavar="PATH",
+        help="a file, behind the text or alone, where the platform takes one",
+    )
+    parser.add_argument(
+        "--reply-to",
+        metavar="ID",
+        help="the platform's id of the message that this answers; ignored where it cannot be shown",
+    )
+    parser.add_argument(
+        "--wait",
+        type=notify.seconds,
+        default=WAIT_S,
+        metavar="S",
+        help=f"seconds to wait for the result (default {WAIT_S:g})",
+    )
+    parser.add_argument("--from", dest="sender", metavar="N", help="sender (default: found)")
+    parser.add_argument("--id", metavar="I", help="message id: resend what was undecided")
+    parser.add_argument("--key", metavar="K", help="send once per key in 24 h")
+    parser.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="print the requests that would be sent, secrets masked; send nothing",
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object, errors too")
+    if isinstance(parser, Parser):
+        parser.late = ("text",)
+    parser.set_defaults(
+        **dict.fromkeys(("body", "type", "session", "socket", "config")), to=COURIER, queue=True
+    )
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Check the channel, hand text and file to the courier, wait, print."""
+    body = body_of(args)
+    settings = Environment()
+    env = settings()
+    check_home(args.channel, settings.file)
+    adapter, target = address(args.channel, env)  # a wrong one is told before anything is queued
+    if channel.parse(args.channel).chat_id is None:  # what is shown is where it goes
+        body["channel"] = token_of(adapter, target) or args.channel
+    if args.file is not None:
+        check_file(Path(args.file), adapter, target)
+    if args.dry_run:
+        return dry_run(args, body, env)
+    with notify.connect(None) as client:
+        receipt = _send(client, args, body)
+        try:
+            receipt = client.wait(receipt.id, args.wait)
+        except TimedOut as exc:
+            raise late(client, receipt, exc) from exc
+        except KeyboardInterrupt:
+            tell(f"interrupted; the courier goes on: wakebus trace {receipt.id}", error=True)
+            raise
+    return show(receipt, as_json=args.json)
+
+
+def body_of(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the message's body, still without the file. Raises Usage."""
+    if not args.channel.strip():
+        raise Usage("the channel is empty; write platform:chat_id, as console:demo")
+    if args.text is None and args.file is None:
+        raise Usage("give a text, - to read it from standard input, or --file PATH")
+    if args.file == "":
+        raise Usage("--file is empty; write the PATH of a file")
+    text = {} if args.text is None else notify.body_of(args)
+    body = {"text": "", **text, "type": "say", "channel": args.channel}
+    body |= {} if args.reply_to is None else {"reply_to": args.reply_to}
+    replied(body)  # a wrong one is told before anything is queued
+    return body
+
+
+def check_home(token: str, own: Path) -> None:
+    """
+    Say that the courier reads another `.env` than `own`, if it does.
+
+    Raises BadChannel for a bare platform then: its home channel and its account are others there.
+    """
+    other = status.elsewhere(status.read(bus_dir()), own)
+    if other and channel.parse(token).chat_id is None:
+        raise BadChannel(
+            f"{token}: the courier reads {other}, not {own}; its home channel and its account may"
+            f" be others there. Write the chat, as {token}:CHAT_ID, or use that home:"
+            f" HERMES_HOME={Path(other).parent}"
+        )
+    if other:
+        tell(f"note: the courier reads {other}, not {own}; what is set there counts", error=True)
+
+
+def check_file(path: Path, adapter: Adapter, target: Target) -> None:
+    """Raise Rejected where this platform does not take a file, or none of this size."""
+    try:
+        size = path.stat().st_size
+    except (OSError, ValueError):
+        size = 0  # what is wrong with it is said when it is read
+    check_size(adapter, target.platform, size)
+
+
+def _send(client: Client, args: argparse.Namespace, body: Mapping[str, Any]) -> Receipt:
+    """
+    Send; with a file, its copy is in the spool before, and gone if nothing was accepted.
+
+    Whatever else ends this, Ctrl-C above all, says nothing of that: the copy stays (files.sweep).
+    """
+    if args.file is None:
+        return notify.send(client, args, body)
+    from wakebus.adapters.delivery import attachments as files
+
+    folder = bus_dir()
+    args.id = args.id or new_id(time.time())
+    held, fresh = _stored(Path(args.file), args.id, folder)
+    whole = {**body, "file": held}
+    try:
+        receipt = notify.send(client, args, whole)
+    except WakebusError as exc:
+        if fresh and not isinstance(exc, Undecided):
+            files.forget(whole, folder)
+        raise
+    if fresh and receipt.id != args.id:  # it was sent before, by this key
+        files.forget(whole, folder)
+    return receipt
+
+
+def _stored(path: Path, id: str, folder: Path) -> tuple[dict[str, Any], bool]:
+    """
+    Copy the file into the spool; return `body.file`, and whether that copy is a new one.
+
+    The same file under the same id gives the same body: what was undecided can be sent again.
+    Raises Rejected and Unavailable, naming the path.
+    """
+    from wakebus.adapters.delivery import attachments as files
+
+    held = files.store(path, folder)
+    name = "\0".join((id, held["sha256"], held["name"]))
+    copy = hashlib.sha256(name.encode(errors="surrogatepass")).hexdigest()[:32]
+    spool = folder / files.FOLDER
+    try:
+        fresh = not (spool / copy).exists()
+        (spool / held["copy"]).replace(spool / copy)
+    except OSError as exc:
+        files.forget({"file": held}, folder)
+        raise Unavailable(f"file {str(path)!r} cannot be kept in {spool}: {exc.strerror}") from exc
+    return held | {"copy": copy}, fresh
+
+
+def dry_run(args: argparse.Namespace, body: Mapping[str, Any], env: Mapping[str, str]) -> int:
+    """Show what would be sent; no network, no bus."""
+    from wakebus.adapters.inspect.dry_run import preview
+
+    adapter, target = address(args.channel, env)
+    now = time.time()
+    key = checked_id(args, body, now)
+    file = None if args.file is None else _read(Path(args.file))
+    shown = preview(
+        *(adapter, target, body["text"], key, now, env), file=file, reply_to=args.reply_to
+    )
+    return show_requests(shown, as_json=args.json)
+
+
+def _read(path: Path) -> File | None:
+    """Return the file as the courier would read it; its copy is gone again."""
+    from tempfile import TemporaryDirectory
+
+    from wakebus.adapters.delivery import attachments as files
+
+    with TemporaryDirectory() as folder:
+        return files.load({"file": files.store(path, Path(folder))}, Path(folder))
+
+
+def checked_id(args: argparse.Namespace, body: Mapping[str, Any], now: float) -> str:
+    """Return the id the message would have; raises what `send` would say of it."""
+    id_ = new_id(now) if args.id is None else args.id
+    sender = COURIER if args.sender is None else args.sender  # any good name: none is looked up
+    message = {"id": id_, "ts": now, "from": sender, "to": COURIER, "body": body}
+    return from_wire(message | ({} if args.key is None else {"key": args.key})).id
+
+
+def show(receipt: Receipt, *, as_json: bool) -> int:
+    """Print the channel result; return the exit status."""
+    outcome = dict(receipt.outcome or {})
+    if receipt.state == "dead" and "channel" not in outcome:
+        outcome["channel"] = {"result": "rejected", "reason": receipt.reason}
+    status, line = explain(outcome)
+    if as_json:
+        tell_json({"id": receipt.id, "state": receipt.state, **outcome})
+    else:
+        tell(here(line), error=status != 0)
+    return status
+
+
+def show_requests(shown: Mapping[str, Any], *, as_json: bool) -> int:
+    """Print what a dry run found; return the exit status."""
+    if as_json:
+        tell_json({"dry_run": True, **shown})
+        return 0
+    total = len(shown["parts"])
+    tell(f"dry run: nothing is sent. {shown['chat']}, {total} part{'s' * (total > 1)}")
+    if shown["lookup"]:
+        tell(_block("the chat's own id, looked up once an hour", {"way": "", **shown["lookup"]}))
+    for number, request in enumerate(shown["tokens"]):
+        tell(_block("access token, fetched once and kept" if not number else "", request))
+    for part in shown["parts"]:
+        _tell_part(part, total, f"{shown['limit']} {shown['unit']}")
+    return 0
+
+
+def _tell_part(part: Mapping[str, Any], total: int, limit: str) -> None:
+    size = part.get("file") or f"{part['size']} of {limit}"
+    for number, request in enumerate(part["requests"]):
+        first = f"part {part['part']} of {total} ({size})"
+        title = first if not number else "if that way is closed or fails"
+        if upload := request.get("upload"):
+            tell(_block(f"{title}: brought there first", {"way": request["way"], **upload}))
+        tell(_block(title, request))
+
+
+def _block(title: str, request: Mapping[str, Any]) -> str:
+    way = f"way {request['way']}" if request["way"] else ""
+    head = f"\n# {', '.join(filter(None, (title, way)))}"
+    if "error" in request:
+        return f"{head}\nnot this way: {request['error']}"
+    headers = "".join(f"\n{name}: {value}" for name, value in request["headers"].items())
+    # Exact, and to be seen: JSON says the same by its escape.
+    body = request["body"].replace("\u200b", "\\u200b")
+    return f"{head}\n{request['method']} {request['url']}{headers}\n\n{body}"

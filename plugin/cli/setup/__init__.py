@@ -1,0 +1,1 @@
+"""Commands that set wakebus up: one verb, one file."""

@@ -1,0 +1,217 @@
+"""
+`wakebus install hermes`: put wakebus into a Hermes, look whether it is there, take it out.
+
+Rule 1: nothing here touches the bus or runs Hermes. Rule 2: exit 0 done, or nothing wrong found;
+1 refused, or `--check` found something wrong; 2 usage. Rule 3: a second run changes nothing.
+"""
+
+import argparse
+import os
+import shlex
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from wakebus.broker.paths import hermes_home
+from wakebus.plugin.cli.output import FAILED, OK, tell, tell_json
+from wakebus.plugin.install import hermes_home as hermes
+from wakebus.plugin.install import hermes_python as python
+from wakebus.plugin.install import next_steps as commands
+from wakebus.plugin.install.errors import CannotInstall
+from wakebus.plugin.install.hermes_home import Change, Found
+
+HARNESSES: Final = {"hermes": "Hermes Agent: plugin, gateway hook, skill"}
+
+EPILOG: Final = """\
+It changes, in Hermes's home, and nothing else:
+  config.yaml   plugins.enabled gets wakebus; with --allow-gateway-turns also
+                plugins.entries.wakebus.allow_gateway_injection: true
+  hooks/wakebus/                  events gateway.** (HERMES.md)
+  skills/notification-protocol/   the protocol, for the agent
+The state before the last change: config.yaml.wakebus.bak
+
+exit status: 0 done, or nothing wrong found; 1 refused, or --check found something wrong; 2 usage"""
+
+
+def add_parser(commands: "argparse._SubParsersAction[Any]") -> None:
+    """Add `install`; `args.run(args)` returns the exit status."""
+    parser = commands.add_parser("install", help="put wakebus into an agent: hermes")
+    parser.set_defaults(run=run_list, json=False)
+    harnesses = parser.add_subparsers(dest="harness", metavar="HARNESS")
+    one = harnesses.add_parser("hermes", help=HARNESSES["hermes"], epilog=EPILOG)
+    one.set_defaults(run=run_hermes)
+    _add_options(one)
+
+
+def _folder(given: str) -> Path:
+    """Return the folder that was named; an empty name is a script's variable without a value."""
+    if not given.strip():
+        raise argparse.ArgumentTypeError("the name is empty; name the folder")
+    try:
+        return Path(given).expanduser()
+    except RuntimeError as exc:
+        raise argparse.ArgumentTypeError(str(exc)) from exc
+
+
+def _home(given: Path | None) -> Path:
+    """Return the home to change. Raises CannotInstall where Hermes would read another one."""
+    if given is None and "HERMES_HOME" not in os.environ and (home := os.environ.get("HOME")):
+        hermess = Path(home) / ".hermes"
+        if hermess.absolute() != hermes_home().absolute():
+            raise CannotInstall(
+                f"HOME is {home}: Hermes reads {hermess}, the bus is at {hermes_home()}",
+                f"Name the one you mean: --home {shlex.quote(str(hermess))}",
+            )
+    return (given or hermes_home()).absolute()
+
+
+def _add_options(to: argparse.ArgumentParser) -> None:
+    to.add_argument("--home", type=_folder, metavar="DIR", help="default: $HERMES_HOME, ~/.hermes")
+    to.add_argument(
+        "--allow-gateway-turns",
+        action=argparse.BooleanOptionalAction,
+        help="let messages start turns in the chats of the gateway, or no longer",
+    )
+    to.add_argument(
+        "--python", metavar="PATH", help="the Python that runs Hermes; default: that of `hermes`"
+    )
+    to.add_argument("--force", action="store_true", help="also what you changed or disabled")
+    to.add_argument("--dry-run", action="store_true", help="only say what would change")
+    to.add_argument("--json", action="store_true", help="print one JSON object, errors too")
+    instead = to.add_mutually_exclusive_group()
+    instead.add_argument("--check", action="store_true", help="only say what is there and missing")
+    instead.add_argument("--remove", action="store_true", help="take out what was put in")
+
+
+def run_list(args: argparse.Namespace) -> int:
+    """Say into what wakebus can be installed."""
+    for name, text in HARNESSES.items():
+        tell(f"wakebus install {name}   {text}")
+    return OK
+
+
+def run_hermes(args: argparse.Namespace) -> int:
+    """Do what `args` say; return the exit status."""
+    try:
+        return _run(args, _home(args.home))
+    except CannotInstall as exc:
+        if not args.json:
+            raise
+        tell_json({"error": exc.to_wire()})
+        return FAILED
+
+
+def _run(args: argparse.Namespace, home: Path) -> int:
+    found = hermes.look(home)
+    if args.check:
+        return _check(args, found)
+    runs = "" if args.remove else hermes.checked_python(home, args.python)
+    changes = _changes(args, found)
+    if not args.dry_run:
+        hermes.apply(found, changes)
+    now = found if args.dry_run else hermes.look(home)
+    report = Report(home, runs, [] if runs or args.remove else [_unchecked()], changes, now)
+    if args.json:
+        tell_json(_facts(args, report))
+        return OK
+    _tell_changes(args, report)
+    for line in report.unchecked:
+        tell(line)
+    return OK
+
+
+class Report(NamedTuple):
+    """What was done. `unchecked`: what nobody could tell; `now`: what is there after it."""
+
+    home: Path
+    python: str
+    unchecked: list[str]
+    changes: list[Change]
+    now: Found
+
+    @property
+    def kept(self) -> list[Path]:
+        """Return the files that stay as the user changed them."""
+        touched = {change.path for change in self.changes}
+        return [path for path in hermes.kept(self.now) if path not in touched]
+
+
+def _unchecked() -> str:
+    return f"{python.unknown()}: not checked which Python runs it (--python PATH)"
+
+
+def _again(args: argparse.Namespace, home: Path, *options: str) -> str:
+    """Return the command to run next, for the same Hermes as this one."""
+    named = ["--python", str(args.python)] if args.python else []
+    return commands.install(home, *named, *options)
+
+
+def _facts(args: argparse.Namespace, report: Report) -> dict[str, Any]:
+    return {
+        "home": str(report.home),
+        "python": report.python,
+        "unchecked": report.unchecked,
+        "done": not args.dry_run,
+        "changes": [{"what": one.what, "path": str(one.path)} for one in report.changes],
+        "turns": report.now.state.grant is True,
+        "kept": [str(path) for path in report.kept],
+        "next": commands.restart(report.home) if report.changes and not args.dry_run else "",
+    }
+
+
+def _changes(args: argparse.Namespace, found: Found) -> list[Change]:
+    if args.remove:
+        return hermes.to_remove(found, force=args.force)
+    return hermes.to_install(found, turns=args.allow_gateway_turns, force=args.force)
+
+
+def _tell_changes(args: argparse.Namespace, report: Report) -> None:
+    verb = ("would change", "would remove") if args.dry_run else ("changed", "removed")
+    for change in report.changes:
+        tell(f"{verb[change.text is None]} {change.says}")
+    if not report.changes:
+        tell("nothing to do")
+    for path in report.kept:
+        tell(f"kept {path}: you changed it; with --force it is replaced or removed")
+    if not args.remove:
+        _tell_turns(args, report.now)
+    if report.changes and not args.dry_run:
+        tell(f"Next: restart the gateway: {commands.restart(report.home)} (and each open `hermes`)")
+
+
+def _tell_turns(args: argparse.Namespace, now: Found) -> None:
+    allowed = args.allow_gateway_turns if args.dry_run else None
+    if allowed is None:
+        allowed = now.state.grant is True
+    if not allowed:
+        tell(
+            "Not on: turns in the gateway's chats; a message that would start one waits for the "
+            "chat's next turn. What rules print (`print: true`) is shown. To allow turns: "
+            + _again(args, now.home, "--allow-gateway-turns")
+        )
+
+
+def _check(args: argparse.Namespace, found: Found) -> int:
+    wrong, runs, unchecked = hermes.missing(found), "", list[str]()
+    try:
+        runs = hermes.checked_python(found.home, args.python)
+    except CannotInstall as exc:
+        wrong.append(f"{exc.text}; {exc.data['step']}")
+    else:
+        unchecked += [] if runs else [_unchecked()]
+    kept = [str(path) for path in hermes.kept(found)]
+    turns = found.state.grant is True
+    if args.json:
+        facts = {"home": str(found.home), "python": runs, "wrong": wrong, "unchecked": unchecked}
+        tell_json({**facts, "turns": turns, "kept": kept})
+        return FAILED if wrong else OK
+    for line in wrong + unchecked:
+        tell(line)
+    for path in kept:
+        tell(f"{path}: changed by you")
+    how = f"not allowed; to allow them: {_again(args, found.home, '--allow-gateway-turns')}"
+    tell(f"gateway turns: {'allowed' if turns else how}")
+    if wrong:
+        tell(f"Repair it: {_again(args, found.home)}")
+    else:
+        tell("nothing wrong was found" if unchecked else "all is there")
+    return FAILED if wrong else OK

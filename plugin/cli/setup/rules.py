@@ -1,0 +1,197 @@
+"""
+`wakebus rules init | check | test`: write, check and try out the rules.
+
+Rule 1: nothing here touches the bus or runs what a rule names. Rule 2: exit 0 done, 1 refused or
+wrong (the reason on stderr), 2 usage.
+"""
+
+import argparse
+import json
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, get_args
+
+from wakebus.broker.errors import WakebusError
+from wakebus.broker.protocol import message as messages
+from wakebus.broker.protocol.message import Message
+from wakebus.broker.protocol.topics import check_topic
+from wakebus.plugin.cli.output import colored, safe, tell
+from wakebus.plugin.receive import event_rules as events
+from wakebus.plugin.rules import load, match
+from wakebus.plugin.rules.errors import RulesError
+from wakebus.plugin.rules.match import Plan
+from wakebus.plugin.rules.model import WAKES, Host, Rules
+from wakebus.plugin.rules.render import Target, render
+from wakebus.plugin.rules.script import is_script
+
+_NO_FILE: Final = "no such file; the default rules are in force (`wakebus rules init` writes them)"
+
+
+def add_parser(commands: "argparse._SubParsersAction[Any]") -> None:
+    """Add `rules` with its three commands; `args.run(args)` returns the exit status."""
+    parser = commands.add_parser("rules", help="write, check and try out bus-rules.yaml")
+    parts = parser.add_subparsers(metavar="init|check|test", required=True)
+    file_help = "the rules file (default: $HERMES_HOME/bus-rules.yaml)"
+
+    init = _part(parts, "init", "write the default rules", run_init)
+    init.add_argument("file", nargs="?", type=Path, metavar="FILE", help=file_help)
+    init.add_argument("--force", action="store_true", help="replace the file that is there")
+
+    check = _part(parts, "check", "say what is wrong with a rules file", run_check)
+    check.add_argument("file", nargs="?", type=Path, metavar="FILE", help=file_help)
+
+    test = _part(parts, "test", "show what a message would do; does nothing", run_test)
+    test.add_argument("text", nargs="?", default="", help="the message's text")
+    test.add_argument("--type", metavar="T", help="its type (default: untyped)")
+    test.add_argument("--topic", metavar="T", help="as an event on this topic, not a message")
+    test.add_argument("--from", dest="sender", default="cli", metavar="F", help="its sender")
+    test.add_argument("--channel", metavar="C", help="platform[:chat_id]")
+    test.add_argument("--session", metavar="S", help="the session it is for")
+    test.add_argument("--wake", choices=WAKES, help="what the sender asks for")
+    test.add_argument(
+        "--host",
+        choices=get_args(Host),
+        default="agent",
+        help="where it arrives: listen --agent (default), listen, a Hermes gateway, hermes itself",
+    )
+    test.add_argument("--rules", dest="file", type=Path, metavar="FILE", help=file_help)
+    test.add_argument("--json", action="store_true", help="as one JSON object")
+
+
+def _part(
+    parts: "argparse._SubParsersAction[Any]",
+    name: str,
+    text: str,
+    run: Callable[[argparse.Namespace], int],
+) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = parts.add_parser(name, help=text, description=text)
+    parser.set_defaults(run=run)
+    return parser
+
+
+def run_init(args: argparse.Namespace) -> int:
+    """Write the default rules to the file, which must not exist unless `--force`."""
+    path: Path = args.file or load.default_path(os.environ)
+    try:
+        load.write_default(path, force=args.force)
+    except FileExistsError:
+        return _fail(f"{path} is there already; --force replaces it")
+    except OSError as exc:
+        return _fail(f"cannot write {path}: {exc.strerror}")
+    tell(f"wrote {path}")
+    return 0
+
+
+def run_check(args: argparse.Namespace) -> int:
+    """Print every error (stderr) and warning; 1 if the file would not be loaded."""
+    path: Path = args.file or load.default_path(os.environ)
+    if args.file is None and not path.exists():
+        tell(f"{path}: {_NO_FILE}")
+        return 0
+    try:
+        rules = load.load(path)
+    except RulesError as exc:
+        return _fail(*map(str, exc.problems))
+    for warning in rules.warnings:
+        tell(f"{warning} (warning)")
+    tell(f"{path}: {len(rules.callbacks)} rules, {len(rules.warnings)} warnings")
+    return 0
+
+
+def run_test(args: argparse.Namespace) -> int:
+    """Print which rule matches and what would happen."""
+    try:
+        rules = _rules(args.file)
+        message = _message(args)
+    except RulesError as exc:
+        return _fail(*map(str, exc.problems))
+    except WakebusError as exc:
+        return _fail(exc.text)
+    known = args.topic is None
+    plan = match.plan(rules, message, args.host, sender_known=known, topic=args.topic or "")
+    if args.json:
+        tell(json.dumps(_report(rules, plan, message, color=False), indent=2))
+    else:
+        tell("\n".join(_lines(_report(rules, plan, message, color=colored()))), styled=True)
+    return 0
+
+
+def _fail(*lines: str) -> int:
+    for line in lines:
+        tell(line, error=True)
+    return 1
+
+
+def _rules(path: Path | None) -> Rules:
+    default = load.default_path(os.environ)
+    if path is None and not default.exists():
+        return load.default_rules()
+    return load.load(path or default)
+
+
+def _message(args: argparse.Namespace) -> Message:
+    topic = args.topic and check_topic(args.topic, "--topic")
+    type_ = events.type_of(topic, args.type) if topic else args.type
+    body = {"text": args.text, "type": type_, "channel": args.channel}
+    now = time.time()
+    fields = {
+        "id": messages.new_id(now),
+        "ts": now,
+        "from": args.sender,
+        "to": "here",
+        "body": {name: value for name, value in body.items() if value is not None},
+        "session": args.session,
+        "wake": args.wake,
+    }
+    return messages.from_wire({name: value for name, value in fields.items() if value is not None})
+
+
+def _report(rules: Rules, plan: Plan, message: Message, *, color: bool) -> dict[str, Any]:
+    prints = plan.prints != "no"
+    where = plan.rule.where if plan.rule else rules.source
+    return {
+        "rule": plan.rule_label,
+        "where": where,
+        "print": plan.prints,
+        "print_text": _text(plan.print_format, message, "terminal", color) if prints else None,
+        "context": plan.context,
+        "context_text": _text(plan.context_format, message, "plain", False)
+        if plan.context
+        else None,
+        "wake": plan.wake if plan.context else None,
+        "session": plan.session,
+        "reply": plan.reply if plan.context else None,
+        "command": plan.command,
+    }
+
+
+def _text(source: str, message: Message, target: Target, color: bool) -> str:
+    if is_script(source):
+        return f"(what {source} prints; not run)"
+    return render(source, message, target, color=color)
+
+
+_WHEN: Final = {
+    "immediate": "starts a turn",
+    "next_turn": "waits for the next turn",
+    "silent": "inbox only",
+}
+
+
+def _lines(report: dict[str, Any]) -> list[str]:
+    lines = [safe(f"rule     {report['rule']}  ({report['where']})")]
+    if report["print_text"] is not None:
+        lines += [f"print    {report['print']}", *_indented(report["print_text"])]
+    if report["context"]:
+        session = report["session"] or "the default session"
+        lines += [f"context  {report['wake']}: {_WHEN[report['wake']]}, in {safe(session)}"]
+        lines += [*_indented(safe(report["context_text"])), f"reply    {report['reply']}"]
+    if report["command"]:
+        lines += ["command  (not run)", *_indented(safe(report["command"]))]
+    return lines if len(lines) > 1 else [*lines, "         nothing: no print, context or command"]
+
+
+def _indented(text: str) -> list[str]:
+    return [f"         {line}" for line in text.split("\n")]

@@ -1,0 +1,1 @@
+"""A gateway of Hermes as a host of turns; knows no terminal."""

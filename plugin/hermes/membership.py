@@ -1,0 +1,193 @@
+"""
+A listening process of Hermes on the bus: its broker, name, rules, host, from joining to leaving.
+
+Rule 1: a broker that is missing is started; one that somebody stopped is started once, when Hermes
+starts, and then left alone. Rule 2: a terminal takes the next free name (`hermes-bus-2`), a gateway
+waits until its own is free: it is where messages are sent to. Rule 3: a name that was taken over is
+not fought for; sending goes on. Rule 4: no text of a message is logged.
+"""
+
+import logging
+import os
+import threading
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from wakebus.broker import Client, Delivery, Later, Refusal
+from wakebus.broker.errors import NameTaken, NotRunning, WakebusError
+from wakebus.broker.paths import bus_dir, hermes_home, stop_mark
+from wakebus.plugin.hermes import endpoint_name as names
+from wakebus.plugin.hermes import hosting
+from wakebus.plugin.hermes.process_kind import Live
+from wakebus.plugin.prompt.pending_context import Context, context_file
+from wakebus.plugin.receive.answers import Answers
+from wakebus.plugin.receive.dispatch import Dispatch
+from wakebus.plugin.receive.event_rules import Events
+from wakebus.plugin.receive.maintenance import Upkeep, start_broker, warn
+from wakebus.plugin.receive.message_file import sweep
+from wakebus.plugin.rules.load import RulesFile
+
+if TYPE_CHECKING:
+    from wakebus.plugin.hermes.runtime import Runtime
+
+log = logging.getLogger("wakebus")
+
+ENDED: Final = "this process of Hermes is leaving the bus"
+GONE: Final = "the broker is gone; what is sent here waits until it is back"
+BACK: Final = "the broker is back"
+STOPPED: Final = "the broker was stopped by hand; start it: hermes-busd start"
+
+
+class Member:
+    """
+    `live` on the bus. `endpoint`: "" until registered; `lost`: why the name is no longer ours.
+
+    `in_hand`: messages that are being worked on.
+    """
+
+    def __init__(
+        self, live: Live, runtime: "Runtime", make_host: hosting.MakeHost | None = None
+    ) -> None:
+        self.live, self._runtime = live, runtime
+        self._make_host = make_host or hosting.make
+        self.rules: RulesFile | None = None
+        self.client: Client | None = None
+        self.host: Any = None
+        self.context: Context | None = None
+        self.screen: Any = None
+        self.endpoint = self.lost = ""
+        self.in_hand = 0
+        self._asked = False  # for a broker
+        self._noted = ""
+        self._there = True  # the broker, once registered
+        self._stop, self._ready = threading.Event(), threading.Event()
+        self._count = threading.Lock()
+        self._dispatch: Dispatch | None = None
+        self._upkeep: Upkeep | None = None
+
+    # --- joining --------------------------------------------------------------------------
+
+    def join(self) -> None:
+        """Be on the bus when this returns. Raises WakebusError: call it again later."""
+        if self.rules is None:
+            self.rules = RulesFile(on_error=self._complain)
+            warn(self.rules.current(), self._say)
+        if self.client is None:
+            self._have_broker()
+            self.client = Client()
+        self._register(self.rules, self.client)
+
+    def _have_broker(self) -> None:
+        if self._asked and stop_mark(bus_dir()).exists():
+            raise NotRunning(STOPPED)
+        self._asked = True
+        sweep()
+        start_broker()
+
+    def _register(self, rules: RulesFile, client: Client) -> None:
+        asked = self._name(rules)
+        cli = self.live.mode == "cli"
+        try:
+            client.register(asked, self._take, suffix=cli, on_lost=self._on_lost)
+        except NotRunning:
+            self.client = None  # it may have been another broker's address
+            client.close()
+            raise
+        try:
+            self._open(client.names.get(asked, asked), rules, client)
+        except Exception:
+            self.client = None
+            client.close()
+            raise
+        self._ready.set()
+        log.info("on the bus as %s (%s; rules: %s)", self.endpoint, self.live.mode, self._source())
+
+    def _name(self, rules: RulesFile) -> str:
+        found = names.endpoint(
+            self.live.mode,
+            given=os.environ.get("HERMES_BUS_ENDPOINT", ""),
+            ruled=rules.current().endpoint or "",
+            profile=names.profile_of(str(hermes_home()), self._runtime.profile),
+        )
+        if found.note and found.note != self._noted:
+            self._noted = found.note
+            log.warning("%s", found.note)
+        return found.name
+
+    def _open(self, name: str, rules: RulesFile, client: Client) -> None:
+        """Make what receives as `name`; messages wait for it in `_take`."""
+        answers = Answers(client, name, self._stop)
+        hosted = self._make_host(self.live, name, answers, self._runtime, self._stop)
+        self.host, self.screen = hosted
+        self.context = Context(context_file(bus_dir(), name))
+        self._dispatch = Dispatch(name, rules, self.host, self.context, screen=self.screen)
+        events = Events(client, name, rules, self._say)
+        self._upkeep = Upkeep(client, rules, events, self._say)
+        self.endpoint = name
+
+    def explain(self, error: WakebusError) -> str:
+        """Return an error of `join` as people read it in the log and in /bus."""
+        if isinstance(error, NameTaken):
+            pid = error.data.get("pid")
+            holder = f"process {pid}" if pid else "another process"
+            step = "it is taken as soon as that ends; to have two, set HERMES_BUS_ENDPOINT"
+            return f"not on the bus: {holder} has the name ({error.text}); {step}"
+        step = str(error.data.get("step") or "")
+        return f"not on the bus yet: {error.text}{'; ' if step else ''}{step}"
+
+    # --- while it lasts -------------------------------------------------------------------
+
+    def _take(self, delivery: Delivery) -> Mapping[str, Any] | Later | Refusal:
+        self._ready.wait()
+        if self._dispatch is None or self._stop.is_set():
+            delivery.lost = True
+            raise NotRunning(ENDED)
+        with self._count:
+            self.in_hand += 1
+        try:
+            return self._dispatch.handle(delivery)
+        finally:
+            with self._count:
+                self.in_hand -= 1
+
+    def look(self) -> None:
+        """Keep a broker running, follow the rules. Call it a few times a second."""
+        if self._upkeep is not None and not self.lost:
+            self._upkeep.look()
+            self._tell_broker()
+
+    def _tell_broker(self) -> None:
+        """Say once that the broker went away, and once that it is back."""
+        there = self.client is not None and self.client.connected(0)
+        if there != self._there:
+            self._there = there
+            self._say(f"{self.endpoint}: {BACK if there else GONE}")
+
+    def _on_lost(self, why: str) -> None:
+        self.lost = why
+        self._stop.set()
+        text = f"{self.endpoint}: {why}; nothing is received here any more"
+        self._runtime.error = f"{text}. To have the name again, restart this process"
+        log.warning("%s", self._runtime.error)
+        if self._dispatch is not None:
+            self._dispatch.stop()
+
+    def leave(self) -> None:
+        """End what runs, give back what was not finished, close the connection."""
+        self._stop.set()
+        if self._dispatch is not None:
+            self._dispatch.stop()
+        self._ready.set()
+        if self.client is not None:
+            self.client.close()
+        if self.endpoint:
+            log.info("%s has left the bus", self.endpoint)
+
+    def _source(self) -> str:
+        return self.rules.current().source if self.rules else ""
+
+    def _complain(self, error: Exception) -> None:
+        log.warning("%s\nThe last good rules stay in force.", error)
+
+    def _say(self, text: str) -> None:
+        log.info("%s", text)

@@ -1,0 +1,140 @@
+"""
+What waits for a session, in front of a person's next turn: which texts, shown when.
+
+Rule 1: as many of the oldest as Hermes passes on whole, the rest waits: Hermes replaces a longer
+context by a pointer to a file (tools/hook_output_spill.py of hermes-agent 0.19.0), and a text that
+the model did not get was not shown. Rule 2: what stands in front of a turn is forgotten when the
+turn ends well; if that failed or was interrupted, it is shown again (context.py): of a turn
+without an answer Hermes keeps only what the person wrote. Rule 3: a turn whose end Hermes never
+told has failed; that is known when its session's next one begins. Rule 4: bounded; a turn's fence
+is made here, random.
+"""
+
+import logging
+import secrets
+import sys
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any, Final
+
+from wakebus.plugin.prompt.label import Item
+from wakebus.plugin.prompt.pending_context import Context, Waiting
+from wakebus.plugin.prompt.prompt import notes
+
+log = logging.getLogger("wakebus")
+
+LIMIT: Final = 10_000  # characters of one hook's context: Hermes's own default
+MAX_LIMIT: Final = 64_000  # also where Hermes sets none: it stays in the conversation for good
+MAX_TURNS: Final = 256
+_CUT: Final = 160  # characters that a pointer to the whole text takes at most
+
+Shown = list[tuple[str, Waiting]]
+
+
+class Ahead:
+    """What stood in front of the turns that run. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._turns: OrderedDict[str, tuple[str, Context, Shown]] = OrderedDict()
+
+    def begin(
+        self, context: Context, names: Sequence[str], session_id: str, turn_id: str, limit: int
+    ) -> str:
+        """Return what goes in front of turn `turn_id`, at most `limit` characters; "" for none."""
+        parts: list[str] = []
+        shown: Shown = []
+        for name in names:
+            try:
+                waiting = context.waiting(name)
+            except OSError as exc:
+                log.warning("what waits could not be read, it waits on: %s", exc)
+                continue
+            found, text = fitting(waiting, limit, secrets.token_hex(12))
+            if text:
+                parts.append(text)
+                shown.append((name, found))
+                limit -= len(text) + 1
+            if len(found.items) < len(waiting.items):
+                break
+        if shown:
+            self._keep(session_id, turn_id, context, shown)
+        return "\n".join(parts)
+
+    def _keep(self, session_id: str, turn_id: str, context: Context, shown: Shown) -> None:
+        with self._lock:
+            self._turns[turn_id] = (session_id, context, shown)
+            while len(self._turns) > MAX_TURNS:
+                self._turns.popitem(last=False)  # it waits on: it is shown again
+
+    def end(self, turn_id: str, *, seen: bool | None) -> None:
+        """Turn `turn_id` is over, well (`seen`) or not; None: it was cut off, nobody knows."""
+        with self._lock:
+            _, context, shown = self._turns.pop(turn_id, ("", None, []))
+        for name, waiting in shown:
+            if context is not None and seen is not None:
+                _settle(context, name, waiting, seen)
+
+    def forget(self, session_id: str, but: str = "") -> None:
+        """Every turn of the session but `but` has ended without a word."""
+        with self._lock:
+            turns = [id for id, (of, _, _) in self._turns.items() if of == session_id and id != but]
+        for turn_id in turns:
+            self.end(turn_id, seen=False)
+
+
+def _settle(context: Context, name: str, waiting: Waiting, seen: bool) -> None:
+    try:
+        if seen:
+            context.shown(name, waiting)
+        elif spoiled := context.failed(name, waiting):
+            log.warning("shown to turns that failed, not shown again: %s", ", ".join(spoiled))
+    except OSError as exc:
+        log.warning("what was shown is shown again after a restart: %s", exc)
+
+
+def fitting(waiting: Waiting, limit: int, fence: str) -> tuple[Waiting, str]:
+    """Return the oldest that `limit` characters hold, and their text. Pure."""
+    found = Waiting((), waiting.dropped)
+    for item in waiting.items:
+        more = found._replace(items=(*found.items, item))
+        if len(notes(more, fence)) > limit:
+            break
+        found = more
+    if not found.items and waiting.items:
+        return _first(waiting, limit, fence)
+    text = notes(found, fence)
+    return (found, text) if len(text) <= limit else (Waiting(), "")
+
+
+def _first(waiting: Waiting, limit: int, fence: str) -> tuple[Waiting, str]:
+    """The oldest alone is too long: as much of it as has room, or it would wait for ever."""
+    item = waiting.items[0]
+    found = Waiting((item._replace(text=""),), waiting.dropped)
+    room = limit - len(notes(found, fence)) - _CUT
+    if room < 1:
+        return Waiting(), ""
+    found = Waiting((_cut(item, room),), waiting.dropped)
+    text = notes(found, fence)
+    return (found, text) if len(text) <= limit else (Waiting(), "")
+
+
+def _cut(item: Item, room: int) -> Item:
+    whole = f"`wakebus trace {item.message.id} --text`"
+    return item._replace(text=f"{item.text[:room]}\n[cut: the whole is shown by {whole}]")
+
+
+def hermes_limit() -> int:
+    """Return how many characters Hermes passes on whole: `hooks.output_spill.max_chars`."""
+    if "tools" not in sys.modules:  # not in Hermes
+        return LIMIT
+    try:
+        # Hermes loads it, and the configuration, as soon as the hook returns (turn_context.py:713).
+        config: dict[str, Any] = import_module("tools.hook_output_spill").get_spill_config()
+        if not config.get("enabled", True):
+            return MAX_LIMIT
+        return min(int(config["max_chars"]), MAX_LIMIT)
+    except Exception:
+        return LIMIT

@@ -1,0 +1,1 @@
+"""An interactive `hermes` as a host of turns; knows no gateway."""

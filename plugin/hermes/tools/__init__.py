@@ -1,0 +1,1 @@
+"""What the model and the person call: tools, and `/bus`."""

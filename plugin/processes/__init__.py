@@ -1,0 +1,1 @@
+"""Child processes and their end; knows no message but its environment."""

@@ -1,0 +1,1 @@
+"""Text for a model: labels, and what waits for a session."""

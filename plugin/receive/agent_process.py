@@ -1,0 +1,119 @@
+"""
+One run of a command-line agent: `listen --agent CMD` (design 6).
+
+Rule 1: the prompt goes in on standard input, labelled; what comes out on standard output is the
+answer. Rule 2: a non-zero exit, the time limit and no output are outcomes, never losses. Rule 3:
+the agent keeps its own environment (it needs its keys); it learns the message's name, not its text.
+"""
+
+import os
+import re
+import secrets
+import shutil
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from wakebus.broker.protocol.message import Message
+from wakebus.plugin.processes import run as process
+from wakebus.plugin.processes.environment import MAX_VALUE
+from wakebus.plugin.receive.host import Turn
+from wakebus.plugin.rules.sanitize import clean
+
+TURN_S: Final = 1800.0
+MAX_ANSWER: Final = 512 << 10  # bytes; half of what a message's body may hold
+# `hermes chat -q` takes its query as an argument and does not read standard input
+# (hermes-agent 0.19.0, run). The shell moves it there as one word, whatever it holds.
+_QUERY_ARGUMENT: Final = re.compile(r"\bhermes\b[^|;&]*\s(-q|--query)\s*$")
+# One argument may have 128 KiB on Linux (MAX_ARG_STRLEN), as much as a variable: else E2BIG.
+MAX_ARGUMENT: Final = MAX_VALUE
+_NOT_FOUND: Final = 127  # what a shell exits with that finds no such program
+_TAIL: Final = 1500  # characters of output kept in an outcome (16 KiB in all)
+
+
+def new_token() -> str:
+    """Return the secret by which sends from inside one turn are told from others."""
+    return secrets.token_urlsafe(24)
+
+
+def run(
+    command: str,
+    prompt: str,
+    message: Message,
+    endpoint: str,
+    token: str,
+    *,
+    timeout: float,
+    cancel: process.Cancel,
+    environ: Mapping[str, str],
+) -> Turn:
+    """Run `command` by the shell on `prompt` and wait for its end; raises nothing on purpose."""
+    started = time.time()
+    try:
+        done = process.run(
+            ["/bin/sh", "-c", shell_line(command)],
+            env=_environment(environ, message, endpoint, token),
+            timeout=timeout,
+            stdin=prompt.encode(errors="replace"),
+            stdout_limit=MAX_ANSWER,
+            cancel=cancel,
+        )
+    except (process.CannotStart, OSError) as exc:
+        outcome = {"error": str(exc), "started": started, "ended": time.time()}
+        return Turn("", outcome, began=False)
+    return _judged(done, started, timeout)
+
+
+def shell_line(command: str) -> str:
+    """Return what the shell is given: the command, made to take its prompt where it needs that."""
+    return f'{command} "$(cat)"' if prompt_limit(command) else command
+
+
+def prompt_limit(command: str) -> int | None:
+    """Return how many bytes of prompt the agent can take, None for any number."""
+    return MAX_ARGUMENT if _QUERY_ARGUMENT.search(command) else None
+
+
+def _judged(done: process.Finished, started: float, timeout: float) -> Turn:
+    text = clean(done.stdout.decode(errors="replace")).strip()
+    outcome: dict[str, Any] = {"started": started, "ended": time.time(), "exit": done.status}
+    if done.ok and text:
+        cut = "\n[cut: the agent wrote more]" if done.stdout_cut else ""
+        return Turn(text + cut, outcome | {"characters": len(text)}, well=True)
+    if done.timed_out:
+        outcome["error"] = f"ended after its time limit of {timeout:g} s"
+    elif done.cancelled:
+        outcome["error"] = "ended before it was done"
+    elif done.signal:
+        outcome["error"] = f"ended by {done.signal}"
+    elif done.status:
+        outcome["error"] = f"exit status {done.status}"
+    else:
+        outcome["error"] = "no output"
+    tails = {"stdout": text, "stderr": clean(done.stderr.decode(errors="replace")).strip()}
+    outcome |= {name: tail[-_TAIL:] for name, tail in tails.items() if tail}
+    began = done.status != _NOT_FOUND
+    return Turn("", outcome, began=began, cut_off=done.cancelled, well=done.ok)
+
+
+def _environment(
+    environ: Mapping[str, str], message: Message, endpoint: str, token: str
+) -> dict[bytes, bytes]:
+    ours = {
+        "WAKEBUS_ENDPOINT": endpoint,
+        "WAKEBUS_ID": message.id,
+        "WAKEBUS_TYPE": message.type,
+        "WAKEBUS_FROM": message.sender,
+        "WAKEBUS_CHANNEL": message.channel,
+        "WAKEBUS_SESSION": message.session or "",
+        "WAKEBUS_TOKEN": token,
+    }
+    # An agent reports with notify-hermes; it may be installed where the person's PATH is not.
+    path = environ.get("PATH", os.defpath)
+    if not shutil.which("notify-hermes", path=path):
+        ours["PATH"] = f"{path}{os.pathsep}{Path(sys.executable).parent}"
+    # As os.environ decoded them, whatever the locale; ours are UTF-8.
+    passed = {os.fsencode(name): os.fsencode(value) for name, value in environ.items()}
+    return passed | {name.encode(): value.encode(errors="replace") for name, value in ours.items()}

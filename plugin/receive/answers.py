@@ -1,0 +1,163 @@
+"""
+Where an answer goes: to the sender, to the chat that the channel names, or nowhere.
+
+Rule 1: the channel and session are carried unchanged. Rule 2: an answer that exists is never lost:
+while the broker is away the send is repeated under the same id; what nobody takes is told in the
+outcome. Rule 3: nobody is told the same twice: a key names message and text, and the broker drops
+the second; nor is it for us to speak once the delivery is lost. Rule 4: chats are the courier's; an
+answer is queued for it even before it has ever run, a print that it cannot take belongs on the
+terminal.
+"""
+
+import hashlib
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any, Final
+
+from wakebus.adapters import channel as channels
+from wakebus.adapters import registry
+from wakebus.broker import Client, Delivery
+from wakebus.broker.errors import (
+    Fenced,
+    MailboxFull,
+    NotNow,
+    NotRunning,
+    TimedOut,
+    Undecided,
+    WakebusError,
+)
+from wakebus.broker.protocol import message as messages
+from wakebus.broker.protocol import wire
+from wakebus.plugin.receive.host import Told
+from wakebus.plugin.rules.model import Reply
+
+COURIER: Final = "courier"
+WEBHOOK: Final = "session_webhook"  # a platform's own short-lived way back (ADAPTERS.md 6)
+PAUSE_S: Final = 0.5
+FULL_S: Final = 60.0  # how long a full mailbox may hold up a turn's place
+MAX_TEXT: Final = wire.MAX_BODY - (8 << 10)  # bytes as JSON; beside it: type, channel
+_TOLD: Final = 1500  # characters of an answer that nobody took, kept in the outcome
+
+
+class Answers:
+    """Sends what an endpoint has to say; `stop` ends the repeating."""
+
+    def __init__(self, client: Client, endpoint: str, stop: threading.Event) -> None:
+        self._client, self._endpoint, self._stop = client, endpoint, stop
+
+    def answer(self, delivery: Delivery, reply: Reply, text: str) -> dict[str, Told]:
+        """
+        Send `text` as `reply` says; return what the outcome tells of it: `answer`, `channel`, or
+        `unsent`, the beginning of a text that goes to nobody.
+
+        Raises NotRunning when the host stopped before the broker had it, Fenced when the message
+        went to another holder.
+        """
+        told: dict[str, Told] = {}
+        if reply in ("sender", "both"):
+            told["answer"] = self.to_sender(delivery, text)
+        if channel := _channel(delivery, reply):
+            told["channel"] = _with_text(self._to_chat(delivery, channel, text), text)
+        elif reply in ("channel", "both", "home"):
+            told["channel"] = _with_text(_not_sent("the message names no channel"), text)
+        return told or {"unsent": {"text": text[:_TOLD]}}
+
+    def show(self, delivery: Delivery, text: str, channel: str = "") -> Told:
+        """
+        Hand a print to the courier, if the channel's platform has an adapter and it is known.
+
+        channel: where it goes, if not to the message's own. Raises NotRunning as `answer` does.
+        """
+        channel = channel or delivery.message.channel
+        try:
+            if (platform := channels.parse(channel).platform) not in registry.known():
+                return _not_sent(f"no adapter for {platform}")
+        except WakebusError as exc:
+            return _not_sent(exc.text)
+        key = f"print-{delivery.message.id}"
+        body = _say(delivery, channel, fitting(text))
+        return {"to": COURIER, **self._send(delivery, COURIER, body, key=key)}
+
+    def to_sender(self, delivery: Delivery, text: str) -> Told:
+        """Send `text` as the answer to the delivery's sender. Raises as `answer` does."""
+        message = delivery.message
+        body = {"type": "answer", "text": fitting(text)}
+        if message.channel:
+            body["channel"] = message.channel
+        key = _key("answer", message.id, text)
+        told = self._send(delivery, message.sender, body, reply_to=message.id, key=key)
+        return _with_text(told, text)
+
+    def _to_chat(self, delivery: Delivery, channel: str, text: str) -> Told:
+        key = _key("say", delivery.message.id, text)
+        body = _say(delivery, channel, fitting(text))
+        return {"to": COURIER, **self._send(delivery, COURIER, body, queue=True, key=key)}
+
+    def _send(self, delivery: Delivery, to: str, body: dict[str, Any], **fields: Any) -> Told:
+        message, id = delivery.message, messages.new_id(time.time())
+        fields |= {
+            "id": id,
+            "sender": self._endpoint,
+            "session": message.session,
+            "cause": message.id,
+            "hops": message.hops + 1,
+            "path": (*message.path, self._endpoint)[-messages.MAX_PATH :],
+        }
+        give_up = time.monotonic() + FULL_S
+        while True:
+            if delivery.lost:
+                raise Fenced(f"{message.id} went to another holder; its answer is not ours to give")
+            try:
+                found = self._client.send(to, body, **fields).id
+                again = {} if found == id else {"again": True}
+                return {"result": "queued", "id": found, "at": time.time(), **again}
+            except (Undecided, NotNow, NotRunning, TimedOut) as exc:
+                if isinstance(exc, MailboxFull) and time.monotonic() > give_up:
+                    return _not_sent(exc.text)
+                if self._stop.wait(PAUSE_S):
+                    raise NotRunning(f"stopped before the broker took the answer: {exc}") from exc
+            except WakebusError as exc:
+                return _not_sent(exc.text)
+
+
+def whereto(message: messages.Message, told: Mapping[str, Told]) -> str:
+    """Return in words where an answer to `message` goes; `told` is what `answer` returned."""
+    ways = {"answer": f"answer to {message.sender}", "channel": f"answer for {message.channel}"}
+    found = [text for way, text in ways.items() if told.get(way, {}).get("result") == "queued"]
+    return f"{' and '.join(found)} queued" if found else "done; nobody waits for its answer:"
+
+
+def fitting(text: str) -> str:
+    """Return `text`, or as much of it as one message holds."""
+    whole = len(text)
+    while (size := len(wire.dumps(text))) > MAX_TEXT:
+        text = text[: int(len(text) * 0.98 * MAX_TEXT / size)]
+    return text if len(text) == whole else f"{text}\n[cut: {len(text)} of {whole} characters]"
+
+
+def _channel(delivery: Delivery, reply: Reply) -> str:
+    channel = delivery.message.channel
+    if reply == "home":
+        return channel.partition(":")[0]
+    return channel if reply in ("channel", "both") else ""
+
+
+def _say(delivery: Delivery, channel: str, text: str) -> dict[str, Any]:
+    body: dict[str, Any] = {"type": "say", "text": text, "channel": channel}
+    if WEBHOOK in delivery.message.body and channel == delivery.message.channel:
+        body[WEBHOOK] = delivery.message.body[WEBHOOK]
+    return body
+
+
+def _key(what: str, id: str, text: str) -> str:
+    digest = hashlib.sha256(text.encode(errors="replace")).hexdigest()
+    return f"{what}-{id}-{digest[:16]}"
+
+
+def _not_sent(reason: str) -> Told:
+    return {"result": "not_sent", "reason": reason, "at": time.time()}
+
+
+def _with_text(told: Told, text: str) -> Told:
+    return told if told["result"] == "queued" else {**told, "text": text[:_TOLD]}

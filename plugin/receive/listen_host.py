@@ -1,0 +1,64 @@
+"""
+The host of `wakebus listen`: a terminal, with or without a command-line agent.
+
+Rule 1: without an agent there are no turns: match.py gives a terminal no context. Rule 2: sessions
+are what messages call them.
+"""
+
+import os
+from collections.abc import Mapping
+
+from wakebus.broker import Delivery
+from wakebus.plugin.processes.cancel import Cancel
+from wakebus.plugin.receive import agent_process as agent
+from wakebus.plugin.receive.answers import Answers
+from wakebus.plugin.receive.host import Order, Told, Turn
+from wakebus.plugin.receive.turn_queue import AT_ONCE, Job
+from wakebus.plugin.rules import model
+from wakebus.plugin.rules.match import Plan
+
+
+class Listener:
+    """See receive/host.py. `command`: the `--agent` command line, None for a terminal."""
+
+    at_once = AT_ONCE
+
+    def __init__(
+        self,
+        endpoint: str,
+        answers: Answers,
+        command: str | None = None,
+        environ: Mapping[str, str] = os.environ,
+    ) -> None:
+        self._endpoint, self._answers = endpoint, answers
+        self._command, self._environ = command or "", environ
+        self.kind: model.Host = "agent" if command else "terminal"
+        self.prompt_limit = agent.prompt_limit(self._command)
+
+    def place(self, delivery: Delivery, plan: Plan) -> Plan:
+        """Sessions are what messages call them."""
+        return plan
+
+    def show(self, delivery: Delivery, text: str) -> Told:
+        """Hand the print to the courier."""
+        return self._answers.show(delivery, text)
+
+    def ready(self, session: str, job: Job, cancel: Cancel) -> None:
+        """Each turn is a process of its own."""
+
+    def turn(self, order: Order) -> Turn:
+        """Run the command once."""
+        return agent.run(
+            self._command,
+            order.text,
+            order.delivery.message,
+            self._endpoint,
+            order.token,
+            timeout=order.timeout or agent.TURN_S,
+            cancel=order.cancel,
+            environ=self._environ,
+        )
+
+    def answer(self, order: Order, turn: Turn) -> dict[str, Told]:
+        """Send it to the sender or to the courier, as the plan says."""
+        return self._answers.answer(order.delivery, order.jobs[-1].plan.reply, turn.answer)

@@ -1,0 +1,300 @@
+"""
+Turns of one host: one at a time per session, some sessions at once (design 6).
+
+Rule 1: a message waits for its session; only if its rule says `interrupt` it ends the running
+turn. Rule 2: what is done together (coalesced) is of one session, one rule and one sender, and
+passes no other message of that sender; what somebody waits for is never done together: each asker
+gets an answer of its own. Rule 3: a session that turns too often rests, and what came meanwhile is
+done together; who waits for the answer (and is no turn himself) is no flood. Rule 4: each message
+waits in its own handler's thread, and the one in front runs the turn there. Rule 5: whatever `run`
+does, every message that waits gets its outcome.
+"""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from itertools import islice
+from typing import Any, Final
+
+from wakebus.broker import Delivery, WakebusError
+from wakebus.broker.errors import NotRunning
+from wakebus.plugin.processes import run as process
+from wakebus.plugin.prompt.label import Item
+from wakebus.plugin.rules.match import Plan
+
+AT_ONCE: Final = 4
+FLOOD_TURNS: Final = 5
+FLOOD_S: Final = 60.0
+MAX_IDLE: Final = 1000  # sessions whose recent turns are remembered
+MAX_TOGETHER: Final = 50  # messages in one turn: what still fits a prompt
+MAX_SENDERS: Final = 8  # that wait for one session: each has one of the endpoint's 64 lanes
+STOPPING: Final = "this host is stopping"
+
+Outcome = dict[str, Any]
+
+
+class Job:
+    """
+    A message that waits for a turn of its session.
+
+    `ahead`: its lane goes on meanwhile, for the next message may be one that interrupts.
+    """
+
+    def __init__(self, delivery: Delivery, plan: Plan, item: Item, *, ahead: bool = False) -> None:
+        self.delivery, self.plan, self.item, self.ahead = delivery, plan, item, ahead
+        self.arrived = 0.0
+        self.outcome: Outcome = {}
+        self.error: WakebusError | None = None  # it must not be acknowledged
+        self.done = False
+
+    @property
+    def sender(self) -> str:
+        """Who sent it."""
+        return self.delivery.message.sender
+
+    @property
+    def kind(self) -> tuple[int, str]:
+        """What may be done together: the rule and the sender."""
+        return (self.plan.rule.number if self.plan.rule else 0), self.sender
+
+    @property
+    def asked(self) -> bool:
+        """Whether somebody waits for its answer, not from inside a turn (that may be a loop)."""
+        return self.delivery.asks and self.delivery.message.hops == 0
+
+    @property
+    def interrupts(self) -> bool:
+        """Whether it ends the turn that runs."""
+        return self.plan.rule is not None and self.plan.rule.interrupt
+
+    @property
+    def coalesce_s(self) -> float:
+        """How long to wait for more of its kind."""
+        return self.plan.rule.coalesce_ms / 1000 if self.plan.rule else 0.0
+
+
+class _Session:
+    def __init__(self) -> None:
+        self.waiting: deque[Job] = deque()
+        self.turns: deque[float] = deque(maxlen=FLOOD_TURNS)  # when the last ones began
+        self.running: process.Cancel | None = None
+        self.interrupted_by = ""
+        self.rested = False
+
+    def rest(self, now: float) -> float:
+        """Return how many seconds this session must rest; 0 for none."""
+        full = len(self.turns) == FLOOD_TURNS
+        return max(0.0, self.turns[0] + FLOOD_S - now) if full else 0.0
+
+    def enqueue(self, job: Job) -> None:
+        """Put `job` at the end, or behind those that interrupt as it does."""
+        if not job.interrupts:
+            self.waiting.append(job)
+            return
+        calm = (place for place, other in enumerate(self.waiting) if not other.interrupts)
+        self.waiting.insert(next(calm, len(self.waiting)), job)
+        if self.running:
+            self.interrupted_by = self.interrupted_by or job.delivery.message.id
+            self.running.cancel()
+
+    def gather(self) -> list[Job]:
+        """Take the job in front, and what is done together with it."""
+        jobs = [self.waiting[0]]
+        if (jobs[0].coalesce_s or self.rested) and not jobs[0].delivery.asks:
+            for job in islice(self.waiting, 1, None):
+                alike = job.kind == jobs[0].kind and not job.delivery.asks
+                if alike and len(jobs) < MAX_TOGETHER:
+                    jobs.append(job)
+                elif job.sender == jobs[0].sender:
+                    break  # what comes later from this sender must not pass it
+        for job in jobs:
+            self.waiting.remove(job)
+        self.rested = False
+        return jobs
+
+
+Run = Callable[[str, Sequence[Job], process.Cancel], bool]
+Wait = Callable[[threading.Condition, float | None], object]
+
+
+class Turns:
+    """
+    `run(session, jobs, cancel)` does one turn, fills each job's outcome and returns whether it
+    was cut off by `cancel`; a WakebusError means that none of it may be acknowledged. `now`,
+    `wait` are replaced by tests to make time jump.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        *,
+        at_once: int = AT_ONCE,
+        now: Callable[[], float] = time.monotonic,
+        wait: Wait = threading.Condition.wait,
+    ) -> None:
+        self._run, self._now, self._wait = run, now, wait
+        self._at_once = at_once
+        self._lock = threading.Condition()
+        self._sessions: dict[str, _Session] = {}
+        self._line: deque[_Session] = deque()  # those that wait for a place, first come first
+        self._busy = 0
+        self._stopping = False
+
+    def take(self, name: str, job: Job) -> Outcome:
+        """
+        Wait until a turn of session `name` has worked on `job`; return its outcome.
+
+        Raises NotRunning when the host stops, Fenced or NotRegistered when the delivery went to
+        another holder: it must not be acknowledged then.
+        """
+        with self._lock:
+            self._prune()
+            session = self._sessions.setdefault(name, _Session())
+            job.arrived = self._now()
+            session.enqueue(job)
+            self._lock.notify_all()
+            jobs = self._until_in_front(session, job)
+        if jobs:
+            self._turn(name, session, jobs)
+        if job.error:
+            raise job.error
+        return job.outcome
+
+    def crowded(self, name: str, sender: str) -> bool:
+        """Whether so many senders wait for session `name` that one more should come later."""
+        with self._lock:
+            waiting = self._sessions[name].waiting if name in self._sessions else ()
+            senders = {job.sender for job in waiting}
+        return sender not in senders and len(senders) >= MAX_SENDERS
+
+    def rest(self, name: str) -> float:
+        """Return how many seconds session `name` must rest before its next turn; 0 for none."""
+        with self._lock:
+            session = self._sessions.get(name)
+            return session.rest(self._now()) if session else 0.0
+
+    def stop(self, timeout: float) -> None:
+        """End the running turns, wait up to `timeout` seconds for them; none starts afterwards."""
+        with self._lock:
+            self._stopping = True
+            for session in self._sessions.values():
+                if session.running:
+                    session.running.cancel()
+            self._lock.notify_all()
+            self._lock.wait_for(lambda: not self._busy, timeout)
+
+    def _prune(self) -> None:
+        if len(self._sessions) > MAX_IDLE:
+            for name, session in list(self._sessions.items()):
+                if not session.running and not session.waiting:
+                    del self._sessions[name]
+
+    # --- with the lock held ---------------------------------------------------------------
+
+    def _until_in_front(self, session: _Session, job: Job) -> list[Job]:
+        """Wait for the job's turn; return what that is on, nothing if another turn did the job."""
+        while not job.done:
+            if self._stopping and job in session.waiting:
+                session.waiting.remove(job)
+                raise NotRunning(STOPPING)
+            self._let_lane_go_on(session, job)
+            pause = self._pause(session, job)
+            if pause == 0:
+                return self._begin(session)
+            self._wait(self._lock, pause)
+        return []
+
+    def _pause(self, session: _Session, job: Job) -> float | None:
+        """Return the seconds until the job's turn may begin; None: something must end first."""
+        if session.running or not session.waiting or session.waiting[0] is not job:
+            return None
+        now = self._now()
+        rest = 0.0 if job.asked else session.rest(now)
+        session.rested |= rest > 0
+        gather = 0.0 if job.delivery.asks else job.arrived + job.coalesce_s - now
+        pause = max(rest, gather)
+        if pause > 0:
+            if session in self._line:  # one that interrupts has come to the front
+                self._line.remove(session)
+                self._lock.notify_all()
+            return pause
+        if session not in self._line:
+            self._line.append(session)
+        return 0 if self._busy < self._at_once and self._line[0] is session else None
+
+    def _let_lane_go_on(self, session: _Session, job: Job) -> None:
+        # One message per lane is in flight: else nothing would come that could be coalesced.
+        wanted = job.ahead or job.coalesce_s > 0 or session.rest(self._now()) > 0
+        if wanted and not job.delivery.takes_more:
+            job.delivery.take_more()
+
+    def _begin(self, session: _Session) -> list[Job]:
+        self._line.popleft()
+        self._busy += 1
+        jobs = session.gather()
+        if not jobs[0].asked:
+            session.turns.append(self._now())
+        session.running = process.Cancel()
+        self._lock.notify_all()
+        return jobs
+
+    # --- without it -----------------------------------------------------------------------
+
+    def _turn(self, name: str, session: _Session, jobs: Sequence[Job]) -> None:
+        cut_off = False
+        assert session.running is not None
+        try:
+            cut_off = self._run(name, jobs, session.running)
+        except WakebusError as exc:
+            for job in jobs:
+                job.error = job.error or exc
+        except Exception as exc:  # a slip of ours, or no memory: told, and the session goes on
+            for job in jobs:
+                job.outcome |= {"turn": {"error": f"{type(exc).__name__}: {exc}"}}
+                job.outcome["answered"] = False
+        finally:
+            self._end(session, jobs, cut_off)
+
+    def _end(self, session: _Session, jobs: Sequence[Job], cut_off: bool) -> None:
+        with self._lock:
+            for job in jobs:
+                if cut_off and session.interrupted_by:
+                    job.outcome["interrupted_by"] = session.interrupted_by
+                elif cut_off:
+                    job.error = job.error or NotRunning(STOPPING)
+                job.done = True
+            session.running, session.interrupted_by = None, ""
+            self._busy -= 1
+            self._lock.notify_all()
+
+
+def begin(jobs: Sequence[Job], token: str) -> list[Job]:
+    """Say that work on each job begins; return those that are still ours."""
+    shown: str | None = token
+    for job in reversed(jobs):
+        try:
+            # A token is good for one message: for the newest that is still ours.
+            job.delivery.started(shown)
+            shown = None
+        except WakebusError as exc:
+            job.error = exc
+    return [job for job in jobs if job.error is None]
+
+
+def tell(
+    jobs: Sequence[Job], turn: dict[str, Any], told: dict[str, Any], context: Sequence[str]
+) -> None:
+    """Fill each job's outcome; the answer was the newest's. `context`: ids of notes it saw."""
+    last = jobs[-1]
+    for job in jobs:
+        job.outcome |= {"turn": turn, "answered": False}
+        if context:
+            job.outcome["context"] = [*context]
+        if job is not last:
+            job.outcome["together_with"] = last.delivery.message.id
+    answered = told.get("answer", {}).get("result") == "queued"
+    last.outcome |= {**told, "answered": answered}
+    shown = any(told.get(way, {}).get("result") == "answered" for way in ("channel", "terminal"))
+    if shown and not last.delivery.asks:
+        del last.outcome["answered"]  # it is about who waits for it; here nobody does

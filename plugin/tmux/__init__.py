@@ -1,0 +1,1 @@
+"""Panes and keystrokes; knows no bus."""

@@ -1,0 +1,29 @@
+"""What a delivery works with."""
+
+from wakebus.adapters.base import Part
+from wakebus.adapters.delivery.context import Memory, Tools
+from wakebus.adapters.delivery.passing import Open
+
+
+def test_tools_by_themselves() -> None:
+    """ADP-5.13: without a host nothing stops a wait, and no gate holds."""
+    tools = Tools({})
+    assert tools.sleep(0.0) is False
+    assert isinstance(tools.gate, Open)
+
+
+def test_caches_are_not_shared_by_accident() -> None:
+    """Two hosts know nothing of each other's tokens and chats."""
+    assert Tools({}).tokens is not Tools({}).tokens
+    assert Tools({}).lookups is not Tools({}).lookups
+
+
+def test_memory() -> None:
+    """Progress for one delivery: the first try's time stays; certain failures leave nothing."""
+    memory = Memory()
+    memory.begin(0, 1.0)
+    memory.begin(0, 2.0)
+    memory.end(0, "uncertain")
+    assert memory.parts() == {0: Part("begun", first=1.0)}
+    memory.end(0, "not_sent")
+    assert memory.parts() == {}

@@ -1,0 +1,295 @@
+"""The platform `slack`: the shapes of its requests, and what they must never be."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+import respx
+
+from fakes.carrier import Carrier
+from wakebus.adapters.base import File, Outgoing, Response
+from wakebus.adapters.delivery.deliver import address, deliver
+from wakebus.adapters.errors import BadSetting, BadTarget, DeliveryError, Rejected
+from wakebus.adapters.platforms.slack import Slack
+
+TOKEN = "xoxb-1-2-hush-hush"
+HOOK = "https://hooks.slack.com/services/T1/B1/hush-hook"
+ENV = {"SLACK_BOT_TOKEN": TOKEN}
+API = "https://slack.com/api"
+SENT = {"ok": True, "channel": "C0123456789", "ts": "1503435956.000247"}
+PLACE = "https://files.slack.com/upload/v1/hush-place"
+CHANNEL, PERSON = "slack:C0123456789", "slack:U0123456789"
+
+
+@pytest.fixture
+def slack() -> Iterator[respx.MockRouter]:
+    """The Web API: a message that is taken, a direct chat, an upload."""
+    with respx.mock(assert_all_called=False) as router:
+        router.post(f"{API}/chat.postMessage", name="send").respond(json=SENT)
+        opened = {"ok": True, "channel": {"id": "D1"}}
+        router.post(f"{API}/conversations.open", name="open").respond(json=opened)
+        place = {"ok": True, "upload_url": PLACE, "file_id": "F123ABC456"}
+        router.post(f"{API}/files.getUploadURLExternal", name="place").respond(json=place)
+        router.post(PLACE, name="put").respond(text="OK - 5")
+        shown = {"ok": True, "files": [{"id": "F123ABC456", "title": "a.txt"}]}
+        router.post(f"{API}/files.completeUploadExternal", name="show").respond(json=shown)
+        router.post(HOOK, name="hook").respond(text="ok")
+        yield router
+
+
+def sent(router: respx.MockRouter, route: str = "send") -> list[dict[str, Any]]:
+    """Return the bodies at a route."""
+    return [json.loads(call.request.content) for call in router[route].calls]
+
+
+def test_the_request(slack: respx.MockRouter) -> None:
+    """ADP-13.1: the token in the header, the text as mrkdwn, no previews; the id is the ts."""
+    result = Carrier(ENV)(CHANNEL, "hi 中")
+    request = slack["send"].calls[0].request
+    assert (result.word, result.id) == ("sent", "1503435956.000247")
+    assert request.headers["authorization"] == f"Bearer {TOKEN}"
+    assert request.headers["content-type"] == "application/json; charset=utf-8"
+    assert sent(slack) == [
+        {
+            "channel": "C0123456789",
+            "text": "hi 中",
+            "mrkdwn": True,
+            "unfurl_links": False,
+            "unfurl_media": False,
+        }
+    ]
+
+
+@pytest.mark.parametrize(
+    ("chat", "kind"),
+    [
+        *(("C0123456789", "channel"), ("G0123456789", "channel"), ("D0123456789", "dm")),
+        *(("U0123456789", "user"), ("W0123456789", "user"), ("webhook", "webhook")),
+    ],
+)
+def test_ids(chat: str, kind: str) -> None:
+    """ADP-13.2: the first letter says what an id is."""
+    assert Slack(ENV).parse_target(chat, None).kind == kind
+
+
+def test_no_name() -> None:
+    """ADP-13.2: a channel's name is no id, and the error says what is."""
+    with pytest.raises(BadTarget, match="C…"):
+        Slack(ENV).parse_target("#general", None)
+
+
+def test_b8_a_person(slack: respx.MockRouter) -> None:
+    """B8, ADP-13.3: the direct chat is opened once, and the texts go there."""
+    carrier = Carrier(ENV)
+    assert [carrier(PERSON, text).word for text in ("one", "two")] == ["sent", "sent"]
+    assert sent(slack, "open") == [{"users": "U0123456789"}]
+    assert [body["channel"] for body in sent(slack)] == ["D1", "D1"]
+
+
+def test_b8_a_missing_scope(slack: respx.MockRouter) -> None:
+    """B8, ADP-13.3: without im:write it is refused, with the scope by name."""
+    answer = {"ok": False, "error": "missing_scope", "needed": "im:write", "provided": "chat:write"}
+    slack["open"].respond(json=answer)
+    result = Carrier(ENV)(PERSON)
+    assert (result.word, len(slack["send"].calls)) == ("rejected", 0)
+    assert "im:write" in result.reason
+
+
+@pytest.mark.parametrize("answer", [{"ok": True}, {"ok": True, "channel": {"id": "../x"}}])
+def test_no_chat_in_the_answer(answer: dict[str, Any]) -> None:
+    """ADP-13.3: what names no chat is none."""
+    adapter = Slack(ENV)
+    person = adapter.parse_target("U0123456789", None)
+    with pytest.raises(DeliveryError):
+        adapter.parse_lookup(person, Response(200, json.dumps(answer).encode()))
+    assert adapter.lookup(adapter.parse_target("D0123456789", None)) is None
+
+
+@pytest.mark.parametrize("ending", ["?thread=1503435956.000247", ":1503435956.000247"])
+def test_a_thread(slack: respx.MockRouter, ending: str) -> None:
+    """ADP-13.4: by `?thread=`, or as Hermes writes it."""
+    result = Carrier(ENV)(CHANNEL + ending)
+    assert result.chat == f"{CHANNEL}?thread=1503435956.000247"
+    assert sent(slack)[0]["thread_ts"] == "1503435956.000247"
+
+
+def test_an_answer_opens_a_thread() -> None:
+    """ADP-13.4: a text that answers a message stands in its thread."""
+    adapter = Slack(ENV)
+    target = adapter.parse_target("C0123456789", None)
+    request = adapter.build_request(target, Outgoing("hi", "k", "1503435956.000247"))
+    assert json.loads(request.body)["thread_ts"] == "1503435956.000247"
+    request = adapter.build_request(target, Outgoing("hi", "k", "om_5"))
+    assert "thread_ts" not in json.loads(request.body)
+
+
+@pytest.mark.parametrize("text", ["<!channel> hi", "<@U0123456789>", "<!here|x>", "a <b> & c"])
+def test_mentions(slack: respx.MockRouter, text: str) -> None:
+    """ADP-13.5: a text from elsewhere calls nobody."""
+    Carrier(ENV)(CHANNEL, text)
+    shown = sent(slack)[0]["text"]
+    assert "<!" not in shown and "<@" not in shown and "&lt;" in shown
+
+
+@pytest.mark.parametrize("text", ["😀" * 3000, "&" * 4000, "a" * 3999 + "👨‍👩‍👧‍👦" * 9, "x" * 4000])
+def test_b23_length(slack: respx.MockRouter, text: str) -> None:
+    """B23, ADP-13.5: at most 4000, escapes counted: Slack never cuts by itself."""
+    assert Carrier(ENV)(CHANNEL, text).word == "sent"
+    texts = [body["text"] for body in sent(slack)]
+    assert all(len(part.encode("utf-16-le")) // 2 <= 4000 for part in texts)
+    assert "".join(texts).replace("&amp;", "&") == text
+
+
+@pytest.mark.parametrize("code", ["internal_error", "fatal_error"])
+def test_b1_a_doubt(slack: respx.MockRouter, code: str) -> None:
+    """B1, ADP-13.6: some of it may have succeeded: said, and not sent again."""
+    slack["send"].respond(json={"ok": False, "error": code})
+    result = Carrier(ENV)(CHANNEL)
+    assert (result.word, len(slack["send"].calls)) == ("uncertain", 1)
+
+
+def test_b19_a_throttle_in_the_middle(slack: respx.MockRouter) -> None:
+    """B19: the hint is a header; all parts come once, in order."""
+    ok = httpx.Response(200, json=SENT)
+    busy = {"ok": False, "error": "ratelimited"}
+    throttled = httpx.Response(429, json=busy, headers={"Retry-After": "1"})
+    slack["send"].side_effect = [ok, throttled, ok, ok]
+    carrier = Carrier(ENV)
+    text = "a" * 3900 + "\n\n" + "b" * 3900 + "\n\n" + "c" * 3900
+    result = carrier(CHANNEL, text)
+    assert (result.word, result.parts, carrier.waits) == ("sent", 3, [1.0])
+    assert [body["text"][0] for body in sent(slack)] == ["a", "b", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("code", "advice"),
+    [
+        *(("not_in_channel", "invite"), ("channel_not_found", "invite")),
+        *(("is_archived", "unarchive"), ("invalid_auth", "SLACK_BOT_TOKEN")),
+        *(("missing_scope", "chat:write"), ("a_code_of_tomorrow", "refused by Slack")),
+    ],
+)
+def test_b20_what_is_refused(slack: respx.MockRouter, code: str, advice: str) -> None:
+    """B20, ADP-13.1: an error in a 200 is one: one request, the code and what to do."""
+    slack["send"].respond(json={"ok": False, "error": code})
+    result = Carrier(ENV)(CHANNEL)
+    assert (result.word, len(slack["send"].calls)) == ("rejected", 1)
+    assert code in result.reason and advice in result.reason
+
+
+def test_a_webhook(slack: respx.MockRouter) -> None:
+    """ADP-13.7: the text alone, to its URL, without a token; `ok` is the answer, and no id."""
+    result = Carrier({"SLACK_WEBHOOK_URL": HOOK})("slack:webhook?thread=1503435956.000247", "a & b")
+    request = slack["hook"].calls[0].request
+    assert (result.word, result.id) == ("sent", "")
+    assert "authorization" not in request.headers
+    assert set(sent(slack, "hook")[0]) == {
+        *("text", "thread_ts", "mrkdwn", "unfurl_links", "unfurl_media")
+    }
+
+
+def test_a_webhook_that_is_gone(slack: respx.MockRouter) -> None:
+    """ADP-13.7: an error in one plain word; the URL is not shown."""
+    slack["hook"].respond(404, text="no_service")
+    result = Carrier({"SLACK_WEBHOOK_URL": HOOK})("slack:webhook")
+    assert result.word == "rejected" and "no_service" in result.reason
+    assert "SLACK_WEBHOOK_URL" in result.reason and "hush" not in result.reason
+
+
+FILE = File("a.txt", b"\x00 data", "text/plain")
+
+
+def test_a_file(slack: respx.MockRouter) -> None:
+    """ADP-13.8: asked for a place, put there, shown in the thread; the credential stays home."""
+    carrier = Carrier(ENV)
+    adapter, target = address(f"{CHANNEL}?thread=1503435956.000247", ENV)
+    result = deliver(adapter, target, "", "k", carrier.tools, file=FILE)
+    assert (result.word, result.id) == ("sent", "F123ABC456")
+    assert slack["place"].calls[0].request.content == b"filename=a.txt&length=6"
+    put = slack["put"].calls[0].request
+    assert put.content == FILE.data and "authorization" not in put.headers
+    assert sent(slack, "show") == [
+        {
+            "files": [{"id": "F123ABC456", "title": "a.txt"}],
+            "channel_id": "C0123456789",
+            "thread_ts": "1503435956.000247",
+        }
+    ]
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        *(
+            "https://files.slack.com.example/x",
+            "http://files.slack.com/x",
+            "https://evil.example/x",
+        ),
+        *("https://files.slack.com@evil.example/x", "http://127.0.0.1/x", "file:///x", "", None),
+    ],
+)
+def test_a_place_elsewhere(place: str | None) -> None:
+    """ADP-13.8: a file goes to Slack's own hosts only."""
+    answer = {"ok": True, "upload_url": place, "file_id": "F1"}
+    with pytest.raises(DeliveryError):
+        Slack(ENV).parse_upload(FILE, Response(200, json.dumps(answer).encode()))
+
+
+def test_a_file_that_is_not_stored(slack: respx.MockRouter) -> None:
+    """ADP-13.8: what did not arrive is not shown, and nothing was sent."""
+    slack["put"].respond(500)
+    carrier = Carrier(ENV)
+    adapter, target = address(CHANNEL, ENV)
+    result = deliver(adapter, target, "", "k", carrier.tools, file=FILE)
+    assert (result.word, len(slack["show"].calls)) == ("not_sent", 0)
+
+
+def test_no_file_for_a_webhook() -> None:
+    """ADP-13.8: a webhook takes none, and says so before anything goes out."""
+    adapter = Slack({"SLACK_WEBHOOK_URL": HOOK})
+    target, outgoing = adapter.parse_target("webhook", None), Outgoing("", "k", file=FILE)
+    assert adapter.upload(target, outgoing) is None
+    with pytest.raises(Rejected, match="takes no files"):
+        adapter.build_request(target, outgoing)
+
+
+@pytest.mark.parametrize(
+    ("token", "said"),
+    [("xapp-1-hush", "app-level"), ("hush", "xoxb"), ("xoxb-hush hush", "xoxb"), ("xoxb-", "xoxb")],
+)
+def test_settings(token: str, said: str) -> None:
+    """ADP-13.9: another kind of token is named by its variable, with what is right."""
+    with pytest.raises(BadSetting, match="SLACK_BOT_TOKEN") as caught:
+        Slack({"SLACK_BOT_TOKEN": token})
+    assert said in caught.value.text and "hush" not in caught.value.text
+
+
+def test_several_workspaces(slack: respx.MockRouter) -> None:
+    """ADP-13.9: of several tokens, as Hermes takes them, the first is used."""
+    assert Carrier({"SLACK_BOT_TOKEN": f"{TOKEN}, xoxb-other"})(CHANNEL).word == "sent"
+    assert slack["send"].calls[0].request.headers["authorization"] == f"Bearer {TOKEN}"
+
+
+def test_what_is_not_set_up() -> None:
+    """ADP-13.9: what a chat needs is named when the chat is used."""
+    app, hook = Slack(ENV), Slack({"SLACK_WEBHOOK_URL": HOOK})
+    for adapter, chat, name in (
+        (app, "webhook", "WEBHOOK_URL"),
+        (hook, "C0123456789", "BOT_TOKEN"),
+    ):
+        with pytest.raises(BadSetting, match=f"SLACK_{name}"):
+            adapter.build_request(adapter.parse_target(chat, None), Outgoing("hi", "k"))
+    with pytest.raises(BadSetting, match="SLACK_BOT_TOKEN"):
+        hook.lookup(hook.parse_target("U0123456789", None))
+
+
+def test_the_check() -> None:
+    """ADP-13.10: auth.test; with a webhook only there is nothing to ask."""
+    adapter = Slack(ENV)
+    request = adapter.check_request("")
+    assert request is not None and request.url == f"{API}/auth.test"
+    body = {"ok": True, "url": "https://x.slack.com/", "team": "Ops", "user": "bus"}
+    assert adapter.parse_check(Response(200, json.dumps(body).encode())) == "bus in Ops"
+    assert Slack({"SLACK_WEBHOOK_URL": HOOK}).check_request("") is None

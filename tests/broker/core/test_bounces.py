@@ -1,0 +1,183 @@
+"""Notices of non-delivery: composed, stored with the death, or counted."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fakes.hub import Bench, put
+from fakes.peer import posting
+from wakebus.broker.core import bounces as notices
+from wakebus.broker.core import dispatch as delivering
+from wakebus.broker.errors import BadName, WakebusError
+from wakebus.broker.protocol.message import MAX_HOPS, Message
+from wakebus.broker.store.store import Put, Store
+from wakebus.broker.verbs import acks as acking
+from wakebus.broker.verbs import send as sending
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    """A hub without sockets; `asker` is a known endpoint."""
+    found = Bench(tmp_path, mailbox_messages=3)
+    found.hub.endpoint("asker").declared = True
+    yield found
+    found.close()
+
+
+def composed(**fields: Any) -> Message | None:
+    """Return the notice of a message."""
+    one = put("m1", **fields)
+    row = {"type": one.message.type, "message": one.blob}
+    return notices.compose(row, "it\n expired  at last", 5.0)
+
+
+def test_what_it_says() -> None:
+    """PROTOCOL-6.11: what, to whom, why, what to do; in the same conversation."""
+    fields = {"session": "s", "hops": 3, "path": ["a"], "cause": "c"}
+    found = composed(body={"type": "directive", "text": "x", "channel": "feishu:1"}, **fields)
+    assert found is not None
+    assert (found.sender, found.to, found.type, found.wake) == ("bus", "ci", "notice", "next_turn")
+    assert (found.reply_to, found.cause, found.hops, found.path) == ("m1", "m1", 4, ("a", "worker"))
+    assert (found.channel, found.session, found.ts) == ("feishu:1", "s", 5.0)
+    assert found.text == (
+        "Not delivered: your message directive m1 to worker is a dead letter: it expired at last. "
+        "Look at it: wakebus dead show m1. Send it again: wakebus dead retry m1"
+    )
+    about = {"id": "m1", "to": "worker", "type": "directive", "reason": "it expired at last"}
+    assert found.body["about"] == about
+
+
+@pytest.mark.parametrize("type_", ["notice", "answer"])
+def test_none_for_notices_and_answers(type_: str) -> None:
+    """PROTOCOL-6.11: nothing goes round in circles."""
+    assert composed(body={"type": type_, "text": "x"}) is None
+
+
+def test_hops_and_path_have_an_end() -> None:
+    """PROTOCOL-6.11: at their limits it is still a message."""
+    found = composed(hops=MAX_HOPS, path=["a"] * 64)
+    assert found is not None and found.hops == MAX_HOPS and len(found.path) == 64
+
+
+def test_the_name_of_the_bus() -> None:
+    """PROTOCOL-5.12."""
+    assert notices.check_not_ours("busy", "name") == "busy"
+    with pytest.raises(BadName, match="broker itself"):
+        notices.check_not_ours("bus", "name")
+
+
+def send(bench: Bench, id: str, sender: str = "asker", **fields: Any) -> None:
+    """Send a message to `e`, which is away, and store it."""
+    payload = posting("e", "x", queue=True, id=id, sender=sender, **fields)
+    sending.send(bench.hub, bench.request(payload))
+    bench.slow.work()
+
+
+def expire(bench: Bench) -> None:
+    """Let all that waits for `e` expire."""
+    bench.pass_time(10)
+    delivering.expire(bench.hub)
+    bench.slow.work()
+
+
+def told(bench: Bench) -> list[dict[str, Any]]:
+    """Return the stored notices to `asker`."""
+    rows = bench.slow.store._all("SELECT message FROM message WHERE type='notice' ORDER BY seq")
+    return [json.loads(row["message"]) for row in rows]
+
+
+def test_a_death_and_its_notice(bench: Bench) -> None:
+    """PROTOCOL-6.11: stored, in the mailbox, and among the dead message's steps."""
+    send(bench, "m1", ttl_s=5)
+    expire(bench)
+    (notice,) = told(bench)
+    assert (notice["to"], notice["reply_to"]) == ("asker", "m1")
+    box = bench.hub.endpoints["asker"].mailbox
+    assert [*box.entries] == [notice["id"]] and bench.hub.endpoints["asker"].arriving == 0
+    row = bench.slow.store.find("m1")
+    assert row and f'"noticed","to":"asker","notice":"{notice["id"]}"' in row["log"]
+
+
+@pytest.mark.parametrize("sender", ["nobody", "e"])
+def test_no_notice(bench: Bench, sender: str) -> None:
+    """PROTOCOL-6.11: to whoever has no endpoint; to the endpoint that does not read its mail."""
+    bench.hub.endpoint("e").declared = True
+    send(bench, "m1", sender, ttl_s=5)
+    expire(bench)
+    assert told(bench) == [] and bench.hub.notices_lost == 0
+    row = bench.slow.store.find("m1")
+    assert row is not None and row["state"] == "dead"
+
+
+def test_a_full_mailbox(bench: Bench) -> None:
+    """PROTOCOL-6.11: what finds no place is counted, and stands among the steps."""
+    for n in range(3):
+        send(bench, f"m{n}", ttl_s=5)
+        sending.send(bench.hub, bench.request(posting("asker", id=f"fill{n}")))
+        bench.slow.work()
+        if n == 0:
+            expire(bench)
+    expire(bench)
+    assert len(told(bench)) == 1 and bench.hub.notices_lost == 2
+    row = bench.slow.store.find("m2")
+    assert row and "not noticed" in row["log"] and "is full" in row["log"]
+    assert row["state"] == "dead" and bench.hub.endpoints["asker"].arriving == 0
+
+
+def test_the_disk_takes_both_or_none(bench: Bench) -> None:
+    """PROTOCOL-6.11, PROTOCOL-8.3: tried again until both are stored, and then there is one."""
+    send(bench, "m1", ttl_s=5)
+    db = bench.slow.store.db
+    db.execute("PRAGMA query_only=ON")
+    expire(bench)
+    assert told(bench) == []
+    db.execute("PRAGMA query_only=OFF")
+    for _ in range(3):
+        bench.pass_time(1.5)
+        bench.hub.run_timers()
+        bench.slow.work()
+    assert len(told(bench)) == 1
+    assert len(bench.hub.endpoints["asker"].mailbox) == 1
+
+
+def test_a_failure_after_the_notice_undoes_it(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PROTOCOL-6.11: the mailbox gets nothing that is not stored."""
+    send(bench, "m1", ttl_s=5)
+
+    def bug(self: Store, id: str, line: str, **columns: Any) -> None:
+        raise WakebusError("a bug")
+
+    monkeypatch.setattr(Store, "mark", bug)
+    expire(bench)
+    assert told(bench) == [] and len(bench.hub.endpoints["asker"].mailbox) == 0
+    assert bench.hub.endpoints["asker"].arriving == 0
+
+
+def test_an_ack_that_comes_twice_tells_once(bench: Bench) -> None:
+    """PROTOCOL-6.11: a resent `refused` is no second death."""
+    send(bench, "m1")
+    endpoint = bench.held("e")
+    delivering.pump(bench.hub, endpoint)
+    bench.slow.work()
+    said = {"to": "e", "id": "m1", "epoch": 1, "reason": "no"}
+    for _ in range(2):
+        acking.refused(bench.hub, bench.request(said))
+    bench.slow.work()
+    acking.refused(bench.hub, bench.request(said))
+    bench.slow.work()
+    assert len(told(bench)) == 1 and len(bench.hub.endpoints["asker"].mailbox) == 1
+
+
+def test_a_notice_is_not_bounded_by_the_store(bench: Bench) -> None:
+    """PROTOCOL-8.7: a death makes room; what tells of it is stored."""
+    send(bench, "m1", ttl_s=5)
+    bench.slow.store.room.limit = 1
+    bench.slow.store.room._unmeasured = 1 << 30
+    expire(bench)
+    assert len(told(bench)) == 1
+    assert Put.__dataclass_fields__["bounded"].default is True

@@ -1,0 +1,118 @@
+"""What the broker knows while it runs."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fakes.hub import Bench
+from wakebus.broker.core.hub import NEAR_MOST, _alike, digest
+from wakebus.broker.core.mailbox import Entry
+from wakebus.broker.errors import Unavailable
+from wakebus.broker.store.store import Store
+
+DAY = 86400.0
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    """A hub without sockets."""
+    found = Bench(tmp_path)
+    yield found
+    found.close()
+
+
+def test_a_name_is_known_for_thirty_days(bench: Bench) -> None:
+    """PROTOCOL-4.8: since it was last used."""
+    hub = bench.hub
+    hub.endpoint("e").seen = hub.steady_wall()
+    assert hub.known("e") and not hub.known("other")
+    bench.pass_time(29 * DAY)
+    assert hub.known("e")
+    bench.pass_time(2 * DAY)
+    assert not hub.known("e") and hub.near("ee") == []
+
+
+def test_what_makes_a_name_known_for_longer(bench: Bench) -> None:
+    """PROTOCOL-4.8: declared, held, or with messages waiting; never merely asked for."""
+    hub = bench.hub
+    assert not hub.known(hub.endpoint("asked").name)
+    hub.endpoint("declared").declared = True
+    bench.held("held")
+    hub.endpoint("full").mailbox.add(Entry(1, "m", "l", 5, 1e12))
+    bench.pass_time(365 * DAY)
+    assert [n for n in ("asked", "declared", "held", "full") if hub.known(n)] == [
+        *("declared", "held", "full")
+    ]
+
+
+@pytest.mark.parametrize("jump", [-365 * DAY, 365 * DAY])
+def test_a_wall_clock_that_jumps_makes_nothing_old(bench: Bench, jump: float) -> None:
+    """PROTOCOL-6.10: ages go by the monotonic clock."""
+    bench.hub.endpoint("e").seen = bench.hub.steady_wall()
+    bench.wall += jump
+    assert bench.hub.known("e")
+
+
+def test_timers_run_in_order_and_a_bug_costs_one(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The rest runs, and the log has what is needed to mend it."""
+    ran: list[int] = []
+    bench.hub.later(2.0, lambda: ran.append(2))
+    bench.hub.later(1.0, lambda: ran.append(1 // 0))
+    bench.hub.later(5.0, lambda: ran.append(5))
+    bench.pass_time(3.0)
+    assert bench.hub.run_timers() == pytest.approx(2.0)
+    assert ran == [2] and "ZeroDivisionError" in caplog.text
+
+
+def test_cancelled_timers_do_not_run_or_pile_up(bench: Bench) -> None:
+    """Also when one is cancelled twice, after it ran, or by another one."""
+    ran: list[int] = []
+    kept = bench.hub.later(1.0, lambda: ran.append(1))
+    victim = bench.hub.later(2.0, lambda: ran.append(2))
+    bench.hub.later(1.5, lambda: bench.hub.cancel(victim))
+    for _ in range(2000):
+        timer = bench.hub.later(500.0, lambda: ran.append(3))
+        bench.hub.cancel(timer)
+        bench.hub.cancel(timer)
+    assert len(bench.hub._timers) < 200
+    bench.pass_time(3.0)
+    bench.hub.run_timers()
+    bench.hub.cancel(kept)
+    bench.pass_time(600.0)
+    bench.hub.run_timers()
+    assert ran == [1] and bench.hub._timers == [] and bench.hub._cancelled == 0
+
+
+def test_near_names_among_very_many(bench: Bench) -> None:
+    """PROTOCOL-4.8: few are compared; the right one is still found among unlike ones."""
+    for n in range(10_000):
+        bench.hub.endpoint(f"agent-{n}").declared = True
+    bench.hub.endpoint("worker-alpha").declared = True
+    assert len(_alike("agent-77777", bench.hub.endpoints)) == NEAR_MOST
+    assert bench.hub.near("worker-alhpa") == ["worker-alpha"]
+
+
+def test_what_has_happened_is_stored_until_the_disk_takes_it(bench: Bench) -> None:
+    """PROTOCOL-8.3: again every second."""
+    tries: list[int] = []
+
+    def work(_: Store) -> None:
+        tries.append(1)
+        if len(tries) < 3:
+            raise Unavailable("the disk is full")
+
+    stored: list[str] = []
+    bench.hub.store_surely(work, lambda: stored.append("done"))
+    for _ in range(4):
+        bench.slow.work()
+        bench.pass_time(1.1)
+        bench.hub.run_timers()
+    assert len(tries) == 3 and stored == ["done"]
+
+
+def test_a_token_is_kept_as_its_digest() -> None:
+    """PROTOCOL-6.4: any text has one."""
+    assert len(digest("\ud800")) == len(digest("t" * 99)) == 64 and digest("a") != digest("b")

@@ -1,0 +1,66 @@
+"""The table of states."""
+
+import itertools
+import re
+from pathlib import Path
+
+import pytest
+
+from wakebus import broker
+from wakebus.broker.protocol.delivery_state import (
+    DEATHS,
+    ENDS,
+    NEXT,
+    OPEN,
+    Event,
+    State,
+    receipt_word,
+)
+
+assert broker.__file__
+PAGE = (Path(broker.__file__).parent / "PROTOCOL.md").read_text(encoding="utf-8")
+
+
+def _page_table() -> dict[tuple[State, Event], State]:
+    section = PAGE.split("## 6 ")[1].split("## 7 ")[0]
+    found = {}
+    for states, words, end in re.findall(
+        r"^\| ([a-z, ]+) \| ([a-z, ]+) \| (\w+) \|$", section, re.M
+    ):
+        if states != "from":
+            for state, word in itertools.product(states.split(", "), words.split(", ")):
+                found[State(state), Event(word)] = State(end)
+    return found
+
+
+def test_the_page_and_the_table_are_the_same() -> None:
+    """PROTOCOL-6.1: PROTOCOL.md shows every step, and no other."""
+    assert _page_table() == NEXT
+
+
+@pytest.mark.parametrize(("state", "event"), [*itertools.product(sorted(ENDS), Event)])
+def test_an_end_is_an_end(state: State, event: Event) -> None:
+    """PROTOCOL-6.1: nothing leads out of handled, refused and dead, but a dead letter's retry."""
+    retried = state in DEATHS and event is Event.RETRIED
+    assert ((state, event) in NEXT) == retried
+
+
+@pytest.mark.parametrize("state", sorted(OPEN))
+def test_every_open_state_can_end_and_come_back(state: State) -> None:
+    """PROTOCOL-6.1: a lost `got` or `started` never keeps a delivery from its end."""
+    ends = {NEXT[state, event] for event in (Event.HANDLED, Event.REFUSED)}
+    assert ends == {State.HANDLED, State.REFUSED}
+    assert NEXT[state, Event.RETURNED] is NEXT[state, Event.LATER] is State.QUEUED
+
+
+def test_only_what_waits_is_given_up() -> None:
+    """PROTOCOL-6.10: what is in somebody's hands neither expires nor is exhausted."""
+    given_up = {state for (state, _), end in NEXT.items() if end is State.DEAD}
+    assert given_up == {State.QUEUED}
+
+
+def test_words_of_receipts() -> None:
+    """PROTOCOL-6.1: what a sender is told of each state."""
+    assert [receipt_word(state) for state in State] == [
+        *("queued", "delivered", "delivered", "handled", "dead", "dead")
+    ]

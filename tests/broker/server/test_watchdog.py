@@ -1,0 +1,116 @@
+"""A look at the folder; tests/faults/test_folder.py has the real broker under it."""
+
+import logging
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from fakes.broker import until
+from wakebus.broker import paths
+from wakebus.broker.server.connection_limit import Door
+from wakebus.broker.server.router import Router
+from wakebus.broker.server.watchdog import Watch
+from wakebus.broker.store.recovery import close_store, open_store
+from wakebus.broker.system.lock_file import take_folder, take_lock
+
+ADDRESS: dict[str, Any] = {"router": "ipc:///nowhere", "pid": 1}
+
+
+class Asked:
+    """Stands for the router thread: does what it is asked at once."""
+
+    def __init__(self) -> None:
+        self.stopped = False
+
+    def ask(self, act: Callable[[], None]) -> None:
+        """Do it."""
+        act()
+
+    def stop(self) -> None:
+        """Remember it."""
+        self.stopped = True
+
+
+class Scene:
+    """A folder as a running broker has it, and a watch over it that has not started."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.guard, self.lock = take_folder(folder), take_lock(folder)
+        self.store = open_store(folder / "bus.db", "boot")
+        self.sockets = [folder / "broker.sock", folder / "pub.sock"]
+        for path in self.sockets:
+            path.touch()
+        paths.write_address(folder, ADDRESS)
+        self.router = Asked()
+        self.watch = Watch(
+            *(folder, self.guard, self.lock, ADDRESS, Door(self.sockets, 1_000), self.store),
+            cast(Router, self.router),
+            self.sockets[0].touch,
+        )
+
+    def close(self) -> None:
+        """Let everything go."""
+        self.watch.stop()
+        close_store(self.store)
+        os.close(self.lock)
+        os.close(self.guard)
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Iterator[Scene]:
+    """A watch that looks."""
+    folder = tmp_path / "bus"
+    folder.mkdir()
+    found = Scene(folder)
+    found.watch.start()
+    yield found
+    found.close()
+
+
+@pytest.mark.parametrize("name", ["broker.sock", "broker.lock", "address.json"])
+def test_it_is_made_again(scene: Scene, name: str) -> None:
+    """PROTOCOL-1.13: and the broker goes on."""
+    (scene.folder / name).unlink()
+    until((scene.folder / name).exists)
+    assert not scene.router.stopped and not scene.watch.lost
+
+
+def test_a_foreign_address_is_ours_again(scene: Scene) -> None:
+    """PROTOCOL-1.13: whoever wrote it; this folder has one broker."""
+    (scene.folder / "address.json").write_text('{"router": "ipc:///elsewhere"}')
+    until(lambda: paths.read_address(scene.folder) == ADDRESS)
+
+
+def test_a_socket_of_the_topic_plane(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
+    """PROTOCOL-1.13: told once, with what to do."""
+    caplog.set_level(logging.INFO, "wakebus.watch")
+    scene.sockets[1].unlink()
+    until(lambda: "hermes-busd restart" in caplog.text)
+    scene.sockets[0].unlink()
+    until(scene.sockets[0].exists)
+    assert caplog.text.count("hermes-busd restart") == 1 and not scene.router.stopped
+
+
+@pytest.mark.parametrize("name", ["bus.db", "bus.db-wal"])
+def test_a_store_that_went_ends_the_broker(scene: Scene, name: str) -> None:
+    """PROTOCOL-8.11: with its name."""
+    (scene.folder / name).unlink()
+    until(lambda: scene.router.stopped)
+    assert f"{name} was removed" in scene.watch.lost
+    scene.watch.leave()
+    assert not (scene.folder / "address.json").exists()
+
+
+def test_what_another_broker_has_made_is_left(scene: Scene) -> None:
+    """PROTOCOL-1.12: in a folder that took the place of ours."""
+    scene.folder.rename(scene.folder.with_name("moved"))
+    scene.folder.mkdir()
+    paths.write_address(scene.folder, {**ADDRESS, "pid": 2})
+    until(lambda: scene.router.stopped)
+    scene.watch.leave()
+    assert "folder" in scene.watch.lost
+    assert paths.read_address(scene.folder)["pid"] == 2

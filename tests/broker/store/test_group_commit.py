@@ -1,0 +1,200 @@
+"""The store thread."""
+
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fakes.broker import until
+from wakebus.broker.errors import Refused
+from wakebus.broker.store import group_commit as storing
+from wakebus.broker.store.group_commit import BATCH, QUEUE, StoreThread
+from wakebus.broker.store.store import Store
+
+
+@pytest.fixture
+def woken() -> threading.Event:
+    """Set when the thread has results."""
+    return threading.Event()
+
+
+@pytest.fixture
+def thread(tmp_path: Path, woken: threading.Event) -> Iterator[StoreThread]:
+    """A thread on an empty store."""
+    found = StoreThread(Store(tmp_path / "bus.db"), woken.set)
+    yield found
+    found.stop()
+
+
+def call(act: Callable[[], None]) -> None:
+    """Call it."""
+    act()
+
+
+def _number(n: int, _: Store) -> int:
+    return n
+
+
+def _collect_until(thread: StoreThread, holds: Callable[[], bool]) -> None:
+    def collected() -> bool:
+        thread.collect(call)
+        return holds()
+
+    until(collected)
+
+
+def test_results_come_in_order_and_when_collected(
+    thread: StoreThread, woken: threading.Event
+) -> None:
+    """`done` runs in the collecting thread, after the commit."""
+    seen: list[Any] = []
+    for n in range(50):
+        thread.submit(partial(_number, n), seen.append)
+    _collect_until(thread, lambda: woken.is_set() and len(seen) == 50)
+    assert seen == list(range(50)) and thread.idle()
+
+
+def test_it_is_idle_only_when_all_is_collected(thread: StoreThread, woken: threading.Event) -> None:
+    """PROTOCOL-1.6: what was accepted is not forgotten at the end."""
+    gate = threading.Event()
+    thread.submit(lambda _: gate.wait(10), lambda _: None)
+    assert not thread.idle()
+    gate.set()
+    assert woken.wait(10)
+    until(lambda: not thread.idle())
+    thread.collect(call)
+    until(thread.idle)
+
+
+def test_an_error_is_a_result(thread: StoreThread, woken: threading.Event) -> None:
+    """The one who asked gets it, nobody else."""
+    seen: list[Any] = []
+
+    def fails(_: Store) -> None:
+        raise Refused("no")
+
+    thread.submit(fails, seen.append)
+    thread.submit(lambda _: "fine", seen.append)
+    _collect_until(thread, lambda: len(seen) == 2)
+    assert isinstance(seen[0], Refused) and seen[1] == "fine"
+
+
+def test_it_says_when_it_is_full(thread: StoreThread) -> None:
+    """Beyond the queue's limit senders are told `busy`."""
+    gate = threading.Event()
+    thread.submit(lambda _: gate.wait(10))
+    for _ in range(QUEUE + BATCH + 1):
+        thread.submit(lambda _: None)
+    assert thread.full()
+    gate.set()
+    until(lambda: not thread.full())
+
+
+def test_a_fault_ends_the_process(tmp_path: Path) -> None:
+    """A mute broker is worse than none: exit status 70, at once."""
+    script = (
+        "from pathlib import Path\n"
+        "from wakebus.broker.store.store import Store\n"
+        "from wakebus.broker.store.group_commit import StoreThread\n"
+        f"store = Store(Path({str(tmp_path / 'bus.db')!r}))\n"
+        "store.transaction = lambda works: 1 / 0\n"
+        "StoreThread(store, lambda: None).submit(lambda s: None)\n"
+    )
+    found = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=60)
+    assert found.returncode == 70
+
+
+def test_a_log_that_cannot_be_moved_waits(
+    tmp_path: Path, woken: threading.Event, caplog: pytest.LogCaptureFixture
+) -> None:
+    """PROTOCOL-8.3: on a full disk; nothing is lost by it, and the broker goes on."""
+    store = Store(tmp_path / "bus.db")
+    for n in range(400):
+        store.save_endpoint(f"{n}" * 200, seen=1.0)
+    store.db.execute("BEGIN IMMEDIATE")  # a checkpoint in a transaction is an error
+    store.checkpoint()
+    store.db.execute("COMMIT")
+    assert "cannot be moved" in caplog.text
+    thread = StoreThread(store, woken.set)
+    seen: list[Any] = []
+    thread.submit(lambda s: len(s.endpoints()), seen.append)
+    _collect_until(thread, lambda: seen == [400])
+    thread.stop()
+
+
+class Counted(Store):
+    """A store that tells when its log was moved into the file."""
+
+    moved = 0
+
+    def checkpoint(self) -> None:
+        self.moved += 1
+        super().checkpoint()
+
+
+def test_the_log_is_moved_in_a_pause(
+    tmp_path: Path, woken: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once for what was written, however often it is looked at; never for what was only read."""
+    monkeypatch.setattr(storing, "PAUSE_BYTES", storing.COMMIT_BYTES)
+    monkeypatch.setattr(storing, "PAUSE_S", 0.01)
+    store = Counted(tmp_path / "bus.db")
+    thread = StoreThread(store, woken.set)
+    until(lambda: store.moved == 1)  # what a killed broker may have left
+    for n in range(2):
+        thread.submit(lambda s, n=n: s.save_endpoint(f"e{n}", seen=1.0))  # type: ignore[misc]
+        until(thread.idle)
+    until(lambda: store.moved == 2)
+    seen: list[Any] = []
+    for _ in range(20):
+        thread.submit(lambda s: len(s.endpoints()), seen.append)
+        until(lambda: not thread._queue)
+    _collect_until(thread, lambda: seen == [2] * 20)
+    assert store.moved == 2
+    thread.stop()
+
+
+def test_a_long_log_is_moved_without_a_pause(
+    tmp_path: Path, woken: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a broker that is never idle would fill the disk."""
+    monkeypatch.setattr(storing, "CHECKPOINT_BYTES", storing.COMMIT_BYTES)
+    monkeypatch.setattr(storing, "PAUSE_S", 60.0)
+    store = Counted(tmp_path / "bus.db")
+    thread = StoreThread(store, woken.set)
+    for n in range(5):
+        thread.submit(lambda s, n=n: s.save_endpoint(f"e{n}", seen=1.0))  # type: ignore[misc]
+        until(thread.idle)
+    until(lambda: store.moved == 3)
+    thread.stop()
+
+
+def test_what_may_wait_shares_the_next_commit(
+    tmp_path: Path, woken: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In its order; and alone it does not wait for ever."""
+    monkeypatch.setattr(storing, "GATHER_S", 30.0)
+    store = Store(tmp_path / "bus.db")
+    commits: list[int] = []
+    transaction = store.transaction
+
+    def counted(works: Any) -> list[Any]:
+        commits.append(len(works))
+        return transaction(works)
+
+    monkeypatch.setattr(store, "transaction", counted)
+    thread = StoreThread(store, woken.set)
+    seen: list[Any] = []
+    thread.submit(lambda s: "got", seen.append, urgent=False)
+    thread.submit(lambda s: "handled", seen.append)
+    _collect_until(thread, lambda: seen == ["got", "handled"])
+    assert commits == [2]
+    monkeypatch.setattr(storing, "GATHER_S", 0.01)
+    thread.submit(lambda s: "late", seen.append, urgent=False)
+    _collect_until(thread, lambda: seen[2:] == ["late"])
+    thread.stop()

@@ -1,0 +1,224 @@
+"""Opening the store: damage is set aside, never deleted, never written to."""
+
+import shutil
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from fakes.hub import put
+from wakebus.broker.errors import Unavailable
+from wakebus.broker.store import schema
+from wakebus.broker.store.recovery import close_store, gone, open_store
+from wakebus.broker.store.store import Damaged, Store
+
+
+def aside(folder: Path) -> list[str]:
+    """Return the names of what was set aside, without their time."""
+    return sorted(p.name.split("Z")[-1] for p in folder.glob("bus.db.corrupt-*"))
+
+
+def grown(path: Path) -> bytes:
+    """Make a store with some pages; return its bytes."""
+    store = open_store(path, "boot-1")
+    for n in range(300):
+        store.save_endpoint(f"endpoint-{n:04}" * 4, seen=1.0)
+    store.close()
+    return path.read_bytes()
+
+
+def test_a_new_store(tmp_path: Path) -> None:
+    """It remembers the machine's boot."""
+    store = open_store(tmp_path / "bus.db", "boot-1")
+    assert store.boot() == "boot-1"
+    store.close()
+
+
+def test_a_file_that_is_no_database(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """PROTOCOL-8.4: renamed with its log, said loudly, and a new one is made."""
+    (tmp_path / "bus.db").write_bytes(b"no database at all" * 100)
+    (tmp_path / "bus.db-wal").write_bytes(b"old log")
+    store = open_store(tmp_path / "bus.db", "boot-1")
+    assert store.endpoints() == []
+    (name,) = store.counts()["set_aside"]
+    store.close()
+    assert (tmp_path / name).read_bytes() == b"no database at all" * 100
+    assert (tmp_path / f"{name}-wal").read_bytes() == b"old log"
+    assert "damaged" in caplog.text and name in caplog.text
+
+
+def test_damage_inside_is_found_after_another_boot(tmp_path: Path) -> None:
+    """PROTOCOL-8.4: the whole file is looked through then, and not after a mere kill."""
+    path = tmp_path / "bus.db"
+    data = bytearray(grown(path))
+    data[8192:12288] = b"\xa5" * 4096
+    path.write_bytes(data)
+    store = open_store(path, "boot-1")  # the header is good: a kill costs no look
+    store.abandon()
+    assert aside(tmp_path) == []
+    store = open_store(path, "boot-2")
+    assert store.endpoints() == [] and store.boot() == "boot-2"
+    store.close()
+    assert aside(tmp_path) == [""]
+
+
+def test_damage_that_sqlite_meets(tmp_path: Path) -> None:
+    """PROTOCOL-8.4: the store ends at once, and the next start looks through the file."""
+    path = tmp_path / "bus.db"
+    data = bytearray(grown(path))
+    data[4096:] = b"\xa5" * (len(data) - 4096)
+    path.write_bytes(data)
+    store = Store(path)
+    with pytest.raises(Damaged, match=r"bus\.db"):
+        store.transaction([lambda s: s.endpoints()])
+    assert store.suspect.exists()
+    store.abandon()
+    again = open_store(path, "boot-1")
+    assert again.endpoints() == [] and not again.suspect.exists()
+    again.close()
+    assert aside(tmp_path) == [""]
+
+
+def test_a_good_file_is_kept_when_it_was_suspect(tmp_path: Path) -> None:
+    """PROTOCOL-8.4: a look is only a look."""
+    path = tmp_path / "bus.db"
+    grown(path)
+    (tmp_path / "bus.db.suspect").touch()
+    store = open_store(path, "boot-2")
+    assert len(store.endpoints()) == 300 and not store.suspect.exists()
+    store.close()
+    assert aside(tmp_path) == []
+
+
+def test_a_newer_store_is_left_alone(tmp_path: Path) -> None:
+    """PROTOCOL-8.5: neither set aside nor changed."""
+    path = tmp_path / "bus.db"
+    grown(path)
+    db = sqlite3.connect(path)
+    db.execute("PRAGMA user_version=99")
+    db.close()
+    before = path.read_bytes()
+    with pytest.raises(schema.NewerStore):
+        open_store(path, "boot-1")
+    assert path.read_bytes() == before and aside(tmp_path) == []
+
+
+def test_a_folder_in_its_place(tmp_path: Path) -> None:
+    """What is no damage is said, not moved."""
+    (tmp_path / "bus.db").mkdir()
+    with pytest.raises(Unavailable, match=r"bus\.db"):
+        open_store(tmp_path / "bus.db", "boot-1")
+    shutil.rmtree(tmp_path / "bus.db")
+
+
+def test_a_newer_store_with_a_log_is_left_alone(tmp_path: Path) -> None:
+    """PROTOCOL-8.5: its log is not moved into the file, which closing it would do."""
+    path, wal = tmp_path / "bus.db", tmp_path / "bus.db-wal"
+    store = open_store(path, "boot-1")
+    store.db.execute("PRAGMA user_version=99")
+    before = path.read_bytes(), wal.read_bytes()
+    store.abandon()
+    path.write_bytes(before[0])
+    wal.write_bytes(before[1])
+    with pytest.raises(schema.NewerStore):
+        open_store(path, "boot-1")
+    assert (path.read_bytes(), wal.read_bytes()) == before
+
+
+def test_a_garbage_log(tmp_path: Path) -> None:
+    """PROTOCOL-8.4: SQLite would drop it without a word; one that was not begun is no damage."""
+    path = tmp_path / "bus.db"
+    grown(path)
+    (tmp_path / "bus.db-wal").write_bytes(b"\0" * 4096)
+    store = open_store(path, "boot-1")
+    assert len(store.endpoints()) == 300
+    store.close()
+    (tmp_path / "bus.db-wal").write_bytes(b"garbage" * 1000)
+    store = open_store(path, "boot-1")
+    assert store.endpoints() == []
+    store.close()
+    assert aside(tmp_path) == ["", "-wal"]
+
+
+def test_a_link(tmp_path: Path) -> None:
+    """PROTOCOL-8.12: it would make the broker write where its owner wants."""
+    (tmp_path / "bus.db").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(Unavailable, match="move it away"):
+        open_store(tmp_path / "bus.db", "boot-1")
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_an_empty_file_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """PROTOCOL-8.12: nothing is silently empty."""
+    (tmp_path / "bus.db").touch()
+    open_store(tmp_path / "bus.db", "boot-1").close()
+    assert "is empty" in caplog.text
+
+
+def test_what_became_of_the_files(tmp_path: Path) -> None:
+    """PROTOCOL-8.11: each kind is told by its name."""
+    path = tmp_path / "bus.db"
+    store = open_store(path, "boot-1")
+    assert gone(store) == ""
+    wal = tmp_path / "bus.db-wal"
+    wal.rename(tmp_path / "w")
+    assert gone(store) == f"{wal} was removed under the broker"
+    (tmp_path / "w").rename(wal)
+    path.rename(tmp_path / "b")
+    assert gone(store) == f"{path} was removed under the broker"
+    path.touch()
+    assert gone(store) == f"{path} was replaced under the broker"
+    (tmp_path / "b").replace(path)
+    store.close()
+
+
+def test_a_store_that_lost_its_file_is_kept(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """PROTOCOL-8.11: whole, private, and told with what to do."""
+    path = tmp_path / "bus.db"
+    store = open_store(path, "boot-1")
+    store.save_endpoint("e", seen=1.0)
+    path.unlink()
+    close_store(store)
+    (copy,) = tmp_path.glob("bus.db.rescued-*Z")
+    assert copy.name in caplog.text and copy.stat().st_mode & 0o077 == 0
+    for left in tmp_path.glob("bus.db-*"):
+        left.unlink()
+    copy.rename(path)
+    again = open_store(path, "boot-1")
+    assert [row["name"] for row in again.endpoints()] == ["e"]
+    close_store(again)
+
+
+def test_a_close_that_fails_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """PROTOCOL-8.3: what is in the log stays there; nobody is harmed."""
+    store = open_store(tmp_path / "bus.db", "boot-1")
+    store.abandon()
+    close_store(store)
+    assert "not closed cleanly" in caplog.text
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_folder_that_went(tmp_path: Path, waits: bool) -> None:
+    """PROTOCOL-1.12: made again only for what somebody waits for."""
+    folder = tmp_path / "bus"
+    folder.mkdir()
+    store = open_store(folder / "bus.db", "boot-1")
+    if waits:
+        store.transaction([lambda s: s.put(put())])
+    shutil.rmtree(folder)
+    close_store(store)
+    assert folder.exists() is waits
+    assert len(list(tmp_path.glob("bus/bus.db.rescued-*Z"))) == waits
+
+
+def test_all_around_it_went(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """PROTOCOL-1.12: nobody's folder is made again somewhere else's place; it is told."""
+    folder = tmp_path / "root" / "bus"
+    folder.mkdir(parents=True)
+    store = open_store(folder / "bus.db", "boot-1")
+    store.transaction([lambda s: s.put(put())])
+    shutil.rmtree(tmp_path / "root")
+    close_store(store)
+    assert not (tmp_path / "root").exists() and "1 waiting messages are lost" in caplog.text

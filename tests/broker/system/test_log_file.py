@@ -1,0 +1,52 @@
+"""The broker's log."""
+
+import logging
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from wakebus.broker.settings import Settings
+from wakebus.broker.system.log_file import look_after_log, start_log
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[logging.Logger]:
+    """The log of a broker, in `broker.log`."""
+    found = logging.getLogger("wakebus")
+    level, before = found.level, list(found.handlers)
+    start_log(tmp_path / "broker.log", Settings(), console=False)
+    yield found
+    for handler in found.handlers:
+        handler.close()
+    found.handlers, found.level = before, level
+
+
+def test_a_log_that_was_removed_goes_on_in_a_new_file(log: logging.Logger, tmp_path: Path) -> None:
+    """PROTOCOL-1.13: private like the first."""
+    file = tmp_path / "broker.log"
+    log.info("one")
+    look_after_log(log)
+    log.info("two")
+    assert "one" in file.read_text() and "two" in file.read_text()
+    file.unlink()
+    look_after_log(log)
+    log.info("three")
+    assert "three" in file.read_text() and "one" not in file.read_text()
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+def test_a_log_that_cannot_be_written(
+    log: logging.Logger, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """PROTOCOL-8.3: it is done without: no error, no words on standard error."""
+    (handler,) = log.handlers
+    assert isinstance(handler, logging.FileHandler)
+    assert handler.stream is not None
+    handler.stream.close()
+    log.info("lost")
+    assert capsys.readouterr() == ("", "")
+    handler.stream = None  # opened again at the next line
+    log.info("found")
+    assert "found" in (tmp_path / "broker.log").read_text()

@@ -1,0 +1,59 @@
+"""What is told of a text that has not come to its end when the wait is over."""
+
+from typing import Any, cast
+
+import pytest
+
+from wakebus.broker.client.client import Client, Receipt
+from wakebus.broker.errors import TimedOut
+from wakebus.plugin.cli.chats import results as late
+from wakebus.plugin.cli.output import hint, status_of
+
+
+class Told:
+    """A broker's word of messages."""
+
+    def __init__(self, *found: dict[str, Any]) -> None:
+        self._found = found
+
+    def trace(self, id: str) -> list[dict[str, Any]]:
+        """Return it."""
+        return [*self._found]
+
+
+def test_why_it_is_put_off() -> None:
+    """ADP-22.5: the newest reason; none is known of a message that the broker does not name."""
+    later = {"what": "later", "reason": "slow", "work": "maybe"}
+    held = {"what": "later", "reason": "slow (now: held)"}
+    one: dict[str, Any] = {"id": "m", "steps": [later, {"what": "given"}]}
+    for found, said in (
+        ((), ("", "")),
+        (({"id": "other", "steps": [later]},), ("", "")),
+        ((one,), ("slow", "maybe")),
+        ((one, one), ("slow", "maybe")),
+        ((one | {"steps": [later, {"what": "started"}, held]},), ("slow (now: held)", "maybe")),
+        ((one | {"put_off": "slower", "work": "none"},), ("slower", "none")),
+    ):
+        assert late.put_off(cast(Client, Told(*found)), "m") == said
+
+
+class Doubtful(Told):
+    """A broker whose courier runs and has put message `m` off."""
+
+    def list(self) -> list[dict[str, Any]]:
+        """Return its endpoints."""
+        return [{"name": "courier", "state": "live"}]
+
+
+@pytest.mark.parametrize(("work", "status"), [("maybe", 5), ("none", 1), ("", 1)])
+def test_not_settled_yet(work: str, status: int) -> None:
+    """ADP-22.5: exit 5 where the platform may have it, also while the courier goes on."""
+    why = "it may have been accepted: status 500; it is sent again under its key"
+    one = {"id": "m", "put_off": why, "work": work, "steps": []}
+    client = cast(Client, Doubtful({**one}))
+    error = late.late(client, Receipt("m", "queued"), TimedOut("late"))
+    assert status_of(error) == status and "wakebus trace m" in hint(error)
+    said = error.to_wire()
+    assert said["message"] == "m" and said["reason"] == why
+    first = "not settled yet: the platform may have it, the courier goes on trying: it may"
+    assert error.text.startswith(first if work == "maybe" else "not sent yet, ")

@@ -1,0 +1,182 @@
+"""`wakebus rules`, called as its parser calls it."""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from wakebus.plugin.cli.setup import rules
+
+Captured = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A HERMES_HOME of its own."""
+    monkeypatch.setenv("HERMES_HOME", str(tmp_path))
+    return tmp_path / "bus-rules.yaml"
+
+
+def call(*argv: str) -> int:
+    parser = argparse.ArgumentParser(prog="wakebus")
+    rules.add_parser(parser.add_subparsers())
+    args = parser.parse_args(["rules", *argv])
+    status: int = args.run(args)
+    return status
+
+
+def test_init_then_check(home: Path, capsys: Captured) -> None:
+    """The default rules are written once and are good."""
+    assert call("init") == 0 and home.exists()
+    assert call("init") == 1
+    assert "--force" in capsys.readouterr().err
+    assert call("init", "--force") == 0
+    assert call("check") == 0
+    assert "11 rules, 0 warnings" in capsys.readouterr().out
+
+
+def test_init_where_nothing_can_be_written(home: Path, capsys: Captured) -> None:
+    """The reason, not a traceback."""
+    home.write_text("a file")
+    assert call("init", str(home / "sub.yaml")) == 1
+    assert "cannot write" in capsys.readouterr().err
+
+
+def test_check_tells_every_error(home: Path, capsys: Captured) -> None:
+    """FILE:LINE: KEY: TEXT on stderr, exit 1."""
+    home.write_text("- match_tpye: a\n- match_type: b\n  wake: now\n")
+    home.chmod(0o600)
+    assert call("check", str(home)) == 1
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == f"{home}:1: match_tpye: unknown key; did you mean match_type?"
+    assert f"{home}:3: wake: " in lines[-1]
+
+
+def test_check_tells_warnings_and_missing_files(home: Path, capsys: Captured) -> None:
+    """Warnings do not fail; a named file must exist, the default one need not."""
+    assert call("check") == 0
+    assert "default rules are in force" in capsys.readouterr().out
+    assert call("check", str(home)) == 1
+    home.write_text('- match_type: a\n  print: true\n  print_format: "{form}"\n')
+    home.chmod(0o600)
+    assert call("check") == 0
+    assert f"{home}:3: print_format: unknown placeholder {{form}}" in capsys.readouterr().out
+
+
+def test_test_shows_what_would_happen(capsys: Captured) -> None:
+    """Rule, print, context, reply, without a broker."""
+    assert call("test", "--type", "task_done", "--channel", "feishu:oc_1", "all {type}") == 0
+    out = capsys.readouterr().out
+    assert "rule     6: task_done" in out and "✔ cli → all {type}" in out
+    assert "context  immediate: starts a turn, in feishu:oc_1" in out
+    assert "[task_done] cli: all {type}" in out and "reply    channel" in out
+
+
+def test_test_as_json(capsys: Captured) -> None:
+    """The sender's wake lowers, the session counts."""
+    argv = [
+        "--type",
+        "directive",
+        "--session",
+        "s1",
+        "--wake",
+        "silent",
+        "--from",
+        "lead",
+        "--json",
+    ]
+    assert call("test", *argv, "x") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["rule"], found["wake"], found["session"]) == ("1: directive", "silent", "s1")
+    assert (found["print"], found["context_text"]) == ("no", "[directive] lead: x")
+
+
+def test_test_runs_nothing(home: Path, capsys: Captured) -> None:
+    """Neither the script nor the command."""
+    script = home.with_name("s.sh")
+    script.write_text(f"#!/bin/sh\ntouch {home.parent}/ran\n")
+    script.chmod(0o700)
+    home.write_text(
+        f"- match_type: a\n  print: true\n  print_format: {script}\n"
+        f'  command: "touch {home.parent}/ran"\n'
+    )
+    home.chmod(0o600)
+    assert call("test", "--type", "a", "x") == 0
+    out = capsys.readouterr().out
+    assert f"(what {script} prints; not run)" in out and "command  (not run)" in out
+    assert not (home.parent / "ran").exists()
+
+
+@pytest.mark.parametrize(
+    ("argv", "says"),
+    [
+        (["--from", "a.b", "x"], "from 'a.b'"),
+        (["--type", " ", "x"], "body.type"),
+        (["--rules", "/no/such.yaml", "x"], "no such file"),
+    ],
+)
+def test_bad_input_is_told(argv: list[str], says: str, capsys: Captured) -> None:
+    """Exit 1 with the field or file; usage errors are 2."""
+    assert call("test", *argv) == 1
+    assert says in capsys.readouterr().err
+    with pytest.raises(SystemExit) as error:
+        call("test", "--wake", "now")
+    assert error.value.code == 2
+
+
+def test_no_rule_and_a_rule_that_does_nothing(home: Path, capsys: Captured) -> None:
+    """Both are said."""
+    home.write_text("- match_type: quiet\n")
+    home.chmod(0o600)
+    assert call("test", "--host", "terminal", "x") == 0
+    assert "rule     none" in capsys.readouterr().out
+    assert call("test", "--type", "quiet", "x") == 0
+    assert "nothing: no print, context or command" in capsys.readouterr().out
+
+
+EVIL = "\\e]0;title\\a\\e[2J\\e[8m\\u202e\\u009b31m"  # as YAML writes it
+FILE = f"""- match_type: "a{EVIL}"
+  print: always
+  print_format: "{{color:red}}{EVIL}red"
+  context: true
+  context_format: "{EVIL}c"
+  command: "{EVIL}d"
+"""
+
+
+@pytest.mark.parametrize("more", ["", f'  "k{EVIL}": 1\n', f'  wake: "{EVIL}"\n'])
+def test_no_file_steers_the_terminal(
+    home: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch, more: str
+) -> None:
+    """Neither its keys nor its values, nor a message's; a format's own colours stay."""
+    monkeypatch.setattr("wakebus.plugin.cli.setup.rules.colored", lambda: True)
+    home.write_text(FILE + more)
+    home.chmod(0o600)
+    type_ = "a\x1b]0;title\x07\x1b[2J\x1b[8m\u202e\x9b31m"
+    call("check")
+    call("check", f"/no\x1b[2J/{home.name}")
+    call("test", "--type", type_, "--session", "\x1b[2Js", "x\x1b[2J\x1b[8m")
+    call("test", "--type", "b", "--session", "\x9b2Js", "x\x1b[2J\x1b[8m")
+    out, err = capsys.readouterr()
+    assert "rule" in out or more
+    shown = (out + err).replace("\x1b[31m", "").replace("\x1b[8m", "").replace("\x1b[0m", "")
+    assert not set("\x1b\x07\x9b\u202e") & set(shown)
+    for line in (out + err).splitlines():
+        assert "\x1b" not in line or "red" in line
+
+
+@pytest.mark.parametrize("words", ["rules check", "rules test x", "rules test --json x"])
+@pytest.mark.parametrize("to", [">&-", ">/dev/full", "2>&- >&-", "2>/dev/full >/dev/full"])
+def test_nobody_reads_it(home: Path, words: str, to: str) -> None:
+    """A full disk or a closed output is no traceback."""
+    if "full" in to and not Path("/dev/full").exists():
+        pytest.skip("no /dev/full here")
+    main = "from wakebus.plugin.cli.main import main; raise SystemExit(main())"
+    line = f'exec "$0" -c "$1" {words} {to}'
+    command = ["/bin/sh", "-c", line, sys.executable, main]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=os.environ)
+    assert done.returncode == 0 and done.stderr == "" and done.stdout == ""

@@ -1,0 +1,179 @@
+"""Which session a message belongs to; or not now; or never."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from fakes.hermes import Platform, Town, dm, group
+from fakes.host import deliver
+from wakebus.broker import Later, Refusal
+from wakebus.broker.protocol.message import Message
+from wakebus.plugin.hermes.gateway.conversations import Heard
+from wakebus.plugin.hermes.gateway.session_routing import Placing
+from wakebus.plugin.rules.match import Plan, plan
+from wakebus.plugin.rules.model import Rule, Rules
+
+Place = Callable[..., Any]
+DM1 = "mattermost:dm1"
+DM1_KEY = "agent:main:mattermost:dm:dm1"
+
+
+@pytest.fixture
+def place(town: Town) -> Place:
+    """Return a function that places a message: `place(channel, session=…, rule fields)`."""
+
+    def place(
+        channel: str = "", session: str | None = None, granted: bool = True, **rule: Any
+    ) -> Any:
+        body = {"type": "ci", "text": "x", **({"channel": channel} if channel else {})}
+        message = Message("m1", 1.0, "alpha", "gw", body, session)
+        rules = Rules(callbacks=(Rule(**{"number": 1, "context": True, **rule}),))
+        placing = Placing(town.runner, Heard(), lambda: granted, lambda id: "", {})
+        return placing.place(deliver(message), plan(rules, message, "gateway"))
+
+    return place
+
+
+def placed(found: Any) -> Plan:
+    """The plan of what was placed."""
+    assert isinstance(found, tuple), found
+    assert isinstance(found[0], Plan)
+    return found[0]
+
+
+def refused(found: Any) -> str:
+    """Why it never can be."""
+    assert isinstance(found, Refusal), found
+    return found.reason
+
+
+def later(found: Any) -> str:
+    """Why it cannot be now."""
+    assert isinstance(found, Later), found
+    return found.reason
+
+
+def test_a_named_session_is_exact(town: Town, place: Place) -> None:
+    """HERMES-3.2: that one, or refused with the next step; never another."""
+    town.runner.session_store.put(dm())
+    assert placed(place(session=DM1_KEY)).session == DM1_KEY
+    assert placed(place("mattermost:grp1", session=DM1_KEY)).session == DM1_KEY
+    assert "no such session" in refused(place(DM1, session=DM1_KEY + "x"))
+    assert "no such session" in refused(place(session="x", wake="next_turn"))
+
+
+def test_a_named_session_of_who_may_no_longer(town: Town, place: Place) -> None:
+    """HERMES-3.2: authorization is asked for it too."""
+    town.runner.session_store.put(dm(user="gone"))
+    assert "gone, who may not talk to this agent" in refused(place(session=DM1_KEY))
+
+
+def test_a_named_session_whose_key_has_changed(town: Town, place: Place) -> None:
+    """HERMES-3.2: with other settings its chat leads to another session."""
+    entry = town.runner.session_store.put(dm())
+    entry.session_key = "agent:old:mattermost:dm:dm1"
+    assert "no longer where its chat leads" in refused(place(session=entry.session_key))
+
+
+def test_nobody_has_written_there(town: Town, place: Place) -> None:
+    """HERMES-3.2: refused, with what to do; with the threads of that chat, if there are any."""
+    assert "nobody who may talk to this agent" in refused(place(DM1))
+    town.runner.session_store.put(group(thread_id="t1"))
+    assert "as mattermost:grp1?thread=t1" in refused(place("mattermost:grp1"))
+
+
+def test_a_platform_that_is_not_here(town: Town, place: Place) -> None:
+    """HERMES-3.2: refused, naming those that are, also for what only waits."""
+    assert "it has: dingtalk, mattermost" in refused(place("slack:C1"))
+    assert "it has: dingtalk, mattermost" in refused(place("slack:C1", wake="next_turn"))
+    assert "is no platform" in refused(place("!:x"))
+
+
+def test_a_gateway_that_starts_or_stops(town: Town, place: Place) -> None:
+    """HERMES-3.9: what needs the chat comes again; what waits for a session does not need it."""
+    town.runner.session_store.put(dm())
+    for field, value, word in (("_running", False, "starting"), ("_draining", True, "stopping")):
+        setattr(town.runner, field, value)
+        assert word in later(place(DM1))
+        assert word in later(place(DM1, context=False, print=True))
+        assert placed(place(DM1, wake="next_turn")).session == DM1_KEY
+        assert placed(place(DM1, granted=False)).wake == "next_turn"
+        town.runner._running, town.runner._draining = True, False
+
+
+def test_an_adapter_that_reconnects(town: Town, place: Place) -> None:
+    """HERMES-3.9: comes again."""
+    town.runner.session_store.put(dm())
+    del town.runner.adapters[Platform.MATTERMOST]
+    assert "mattermost is not connected" in later(place(DM1))
+    assert "mattermost is not connected" in later(place(DM1, context=False, print=True))
+    assert placed(place(DM1, wake="next_turn")).session == DM1_KEY
+
+
+def test_prints_of_others(town: Town, place: Place) -> None:
+    """HERMES-3.8: by the courier, or refused; a rule's command runs all the same."""
+    for channel in ("feishu:oc_1", "console:x", ""):
+        assert placed(place(channel, context=False, print=True)).prints == "channel"
+    for channel, why in (("irc:C1", "no platform 'irc'; it has: "), ("!:x", "no platform")):
+        assert why in refused(place(channel, context=False, print=True))
+        assert placed(place(channel, context=False, print=True, command="true")).command
+    town.runner._running = False
+    assert "starting" in later(place("irc:C1", context=False, print=True))
+
+
+def test_half_built(town: Town, place: Place) -> None:
+    """HERMES-3.9: without a store nothing is placed, nothing is refused."""
+    town.runner.session_store, town.runner._running = None, False  # type: ignore[assignment]
+    assert later(place(DM1)) and later(place(DM1, wake="next_turn"))
+
+
+def test_silent_is_the_inbox(town: Town, place: Place) -> None:
+    """HERMES-3.3: it needs no session."""
+    assert placed(place(session="unknown", wake="silent")).wake == "silent"
+
+
+def set_home(town: Town, platform: Platform, chat: str) -> None:
+    """gateway/config.py:421."""
+    home = type("HomeChannel", (), {"chat_id": chat, "thread_id": None})
+    town.runner.config.platforms[platform].home_channel = home
+
+
+def test_reply_home(town: Town, place: Place) -> None:
+    """HERMES-3.5: without a channel the one home channel there is; else refused, naming them."""
+    assert "no platform has a home channel" in refused(place(reply="home"))
+    set_home(town, Platform.MATTERMOST, "home1")
+    assert placed(place(reply="home")).session == "agent:main:mattermost:channel:home1"
+    town.runner.session_store.put(dm())
+    assert placed(place(DM1, reply="home")).session == "agent:main:mattermost:channel:home1"
+    set_home(town, Platform.DINGTALK, "home2")
+    assert "mattermost:home1, dingtalk:home2" in refused(place(reply="home"))
+
+
+def test_a_bare_platform(town: Town, place: Place) -> None:
+    """HERMES-3.5, peer failure 10: its home channel, as the platform says what it is."""
+    assert "/sethome" in refused(place("mattermost"))
+    set_home(town, Platform.MATTERMOST, "home1")
+    town.adapter.types["home1"] = "dm"
+    assert placed(place("mattermost")).session == "agent:main:mattermost:dm:home1"
+    assert placed(place("mattermost:home1")).session == "agent:main:mattermost:dm:home1"
+    assert placed(place("mattermost", wake="next_turn")).session == "mattermost:home1"
+    town.adapter.types["home1"] = "nonsense"
+    assert placed(place("mattermost")).session == "agent:main:mattermost:dm:home1"
+
+
+def test_the_owners_own_session_can_be_named(town: Town, place: Place) -> None:
+    """HERMES-3.5: what a turn in the home channel made, though nobody's authorization is there."""
+    set_home(town, Platform.MATTERMOST, "home1")
+    _, whose = place("mattermost")
+    town.runner.session_store.put(whose.source)
+    again, known = place(session=whose.key)
+    assert again.session == whose.key and known.owner
+    assert place("mattermost")[1].key == whose.key
+
+
+def test_a_closed_home(town: Town, place: Place) -> None:
+    """HERMES-3.2: the direct chat of who may no longer talk to the agent."""
+    set_home(town, Platform.MATTERMOST, "dm1")
+    town.runner.session_store.put(dm(user="gone"))
+    assert "nobody who may talk" in refused(place("mattermost"))

@@ -1,0 +1,242 @@
+"""One turn in a session of the gateway: how it begins, ends, and what is told of it."""
+
+import sys
+import threading
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from fakes.broker import until
+from fakes.gateway import Gateway
+from fakes.hermes import Platform, SendResult, Town, dm
+from wakebus.broker.errors import NotNow, NotRunning, TimedOut
+from wakebus.plugin.hermes.gateway import turn as turning
+from wakebus.plugin.hermes.gateway.conversations import Origin
+from wakebus.plugin.hermes.gateway.turn import is_silent, streams
+
+MakeGateway = Callable[..., Gateway]
+
+CI = {"match_type": "ci", "context": True}
+DM1 = "mattermost:dm1"
+KEY = "agent:main:mattermost:dm:dm1"
+
+
+@pytest.fixture
+def gateway(town: Town, make_gateway: MakeGateway) -> Gateway:
+    """An endpoint; u1 has written in dm1."""
+    found = make_gateway(CI)
+    town.ask("hello", dm())
+    return found
+
+
+def running(town: Town, text: str) -> None:
+    """Wait until a turn on `text` runs."""
+    until(lambda: town.watch.running(session_id=f"id of {KEY}") and text in town.runner.turns[-1])
+
+
+def test_a_person_interrupts(town: Town, gateway: Gateway) -> None:
+    """HERMES-3.4: told so, acknowledged, and not run again; the person is answered."""
+    town.held.clear()
+    id = gateway.send("HOLD this", channel=DM1)
+    running(town, "HOLD this")
+    town.say("wait", dm())
+    outcome = gateway.outcome(id)
+    assert outcome["turn"]["interrupted"] is True and outcome["answered"] is False
+    assert "stays in the session's history" in outcome["turn"]["error"]
+    until(lambda: town.adapter.posts[-1][1] == "answer to wait")
+
+
+def test_we_interrupt_nobody(town: Town, make_gateway: MakeGateway) -> None:
+    """HERMES-3.4: `interrupt: true` is for terminals; here the turns follow each other."""
+    gateway = make_gateway(CI | {"interrupt": True})
+    town.ask("hello", dm())
+    town.held.clear()
+    first = gateway.send("HOLD one", channel=DM1)
+    running(town, "HOLD one")
+    second = gateway.send("two", channel=DM1)
+    until(lambda: gateway.dispatch._turns._sessions[KEY].waiting)
+    town.held.set()
+    for id in (first, second):
+        assert gateway.outcome(id)["channel"]["result"] == "answered"
+    assert town.runner.interrupted == []
+
+
+def test_a_platform_that_takes_no_answer(town: Town, gateway: Gateway) -> None:
+    """HERMES-3.7, peer failure 5: uncertain, not said by another way; the next one comes."""
+    town.adapter.sends = [SendResult(False, error="Failed to create post")]
+    told = gateway.do("one", channel=DM1)["channel"]
+    assert told["result"] == "uncertain" and "did not take the answer" in told["reason"]
+    assert gateway.do("two", channel=DM1)["channel"]["result"] == "answered"
+
+
+def test_an_adapter_that_says_nothing(
+    town: Town, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """HERMES-3.7: whether the platform took it is then not known."""
+    gateway.host._turning._steps = turning.Steps(look=0.01, settle=0.3, delivery=0.05)
+    monkeypatch.setattr(gateway.host._turning._fates, "note", lambda event, outcome: None)
+    told = gateway.do("one", channel=DM1)["channel"]
+    assert told["result"] == "uncertain" and "has not said" in told["reason"]
+
+
+def test_silence_on_purpose(town: Town, gateway: Gateway) -> None:
+    """HERMES-3.7: NO_REPLY is no answer, and nobody is told one."""
+    outcome = gateway.do("SILENT", channel=DM1)
+    assert outcome["turn"]["silent"] is True and "channel" not in outcome
+    assert outcome["answered"] is False and len(town.adapter.posts) == 1
+
+
+def test_a_turn_that_hermes_drops(town: Town, gateway: Gateway) -> None:
+    """HERMES-3.9: told after a bounded time, not repeated for ever."""
+
+    async def drop(event: Any) -> None:
+        return None
+
+    town.adapter.handle_message = drop  # type: ignore[method-assign]
+    outcome = gateway.do("one", channel=DM1)
+    assert "did not begin the turn" in outcome["turn"]["error"] and not outcome["answered"]
+
+
+def test_a_turn_that_hermes_ends_without_a_word(town: Town, gateway: Gateway) -> None:
+    """HERMES-3.9: an error of the model ends it before its hooks (conversation_loop.py)."""
+
+    async def fails(text: str) -> str:
+        raise RuntimeError("the model is gone")
+
+    town.runner.agent = fails
+    outcome = gateway.do("one", channel=DM1)
+    assert "did not say how it ended" in outcome["turn"]["error"]
+    assert outcome["answered"] is False
+
+
+def test_hermes_raises(town: Town, gateway: Gateway) -> None:
+    """HERMES-3.9: its error is told, and stops nothing else."""
+
+    async def fails(event: Any) -> None:
+        raise RuntimeError("half built")
+
+    town.adapter.handle_message, whole = fails, town.adapter.handle_message  # type: ignore[method-assign]
+    outcome = gateway.do("one", channel=DM1)
+    assert "RuntimeError: half built" in outcome["turn"]["error"]
+    town.adapter.handle_message = whole  # type: ignore[method-assign]
+    assert gateway.do("two", channel=DM1)["channel"]["result"] == "answered"
+
+
+def test_the_right_is_lost_meanwhile(town: Town, gateway: Gateway) -> None:
+    """HERMES-3.2: authorization is asked again where the turn begins."""
+    town.runner._update_prompt_pending[KEY] = True
+    id = gateway.send("one", channel=DM1)
+    until(lambda: gateway.host._placed.get(KEY))
+    town.runner.allowed.clear()
+    town.runner._update_prompt_pending.clear()
+    assert "u1 may no longer talk" in gateway.outcome(id)["turn"]["error"]
+    assert len(town.runner.turns) == 1
+
+
+def test_a_person_comes_in_between(town: Town, gateway: Gateway) -> None:
+    """HERMES-3.4: what Hermes queued behind a person is taken back, and runs alone afterwards."""
+    town.held.clear()
+    came = threading.Event()
+
+    def come() -> None:
+        if not came.is_set():
+            came.set()
+            town.say("HOLD me", dm())  # while ours awaits (base.py:4776)
+
+    town.adapter.recovery = come
+    id = gateway.send("one", channel=DM1)
+    until(lambda: "HOLD me" in town.runner.turns)
+    until(lambda: not town.adapter._pending_messages)
+    town.held.set()
+    outcome = gateway.outcome(id)
+    assert outcome["turn"]["queued_behind"] is True
+    assert outcome["channel"]["result"] == "answered"
+    assert town.runner.turns.count("HOLD me") == 1
+
+
+def test_the_gateway_stops_in_the_middle(town: Town, gateway: Gateway) -> None:
+    """HERMES-3.9: not acknowledged: it comes again, labelled."""
+    town.held.clear()
+    id = gateway.send("HOLD this", channel=DM1)
+    running(town, "HOLD this")
+    gateway.stop.set()
+    gateway.dispatch.stop()
+    with pytest.raises(TimedOut):
+        gateway.sender.wait(id, 0.2)
+
+
+def test_the_time_limit(town: Town, make_gateway: MakeGateway) -> None:
+    """HERMES-3.9: `timeout_s` ends the waiting; the turn goes on in Hermes."""
+    gateway = make_gateway(CI | {"timeout_s": 0.1})
+    town.ask("hello", dm())
+    town.held.clear()
+    outcome = gateway.do("HOLD this", channel=DM1)
+    assert "goes on in Hermes" in outcome["turn"]["error"]
+
+
+def test_an_adapter_that_went_away(town: Town, gateway: Gateway) -> None:
+    """HERMES-3.9: while it waited for its turn: it comes again."""
+    steps = gateway.host._turning
+    found = Origin(dm(), KEY)
+    del town.runner.adapters[Platform.MATTERMOST]
+    with pytest.raises(NotNow, match="mattermost is not connected"):
+        steps.until_idle(found)
+    town.runner._draining = True
+    with pytest.raises(NotNow, match="stopping"):
+        steps.until_idle(found)
+    gateway.stop.set()
+    with pytest.raises(NotRunning):
+        steps.until_idle(found)
+
+
+def test_a_newer_hermes(town: Town, make_gateway: MakeGateway) -> None:
+    """HERMES-3.6: `ctx.inject_message(session_key=)` is used where there is one."""
+    calls: list[str] = []
+
+    def inject(text: str, session_key: str = "") -> bool:
+        calls.append(session_key)
+        if "refuse" in text:
+            return False
+        town.say(text, dm())
+        return True
+
+    gateway = make_gateway(CI, inject=inject)
+    town.ask("hello", dm())
+    outcome = gateway.do("one", channel=DM1)
+    assert calls == [KEY] and outcome["channel"]["result"] == "answered"
+    assert "inject_message" in gateway.do("refuse", channel=DM1)["turn"]["error"]
+
+
+def test_silence_is_what_hermes_calls_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """HERMES-3.7: by its own filter where it is loaded."""
+    assert is_silent(" no_reply ") and is_silent("[SILENT]") and not is_silent("NO_REPLY, really")
+    own = SimpleNamespace(is_intentional_silence_response=lambda text: text == "hush")
+    monkeypatch.setitem(sys.modules, "gateway.response_filters", own)
+    assert is_silent("hush") and not is_silent("NO_REPLY")
+
+
+@pytest.mark.parametrize(
+    ("own", "display", "expected"),
+    [
+        (None, None, False),
+        ({"enabled": True, "transport": "auto"}, None, True),
+        ({"enabled": True, "transport": "off"}, None, False),
+        ({"enabled": False, "transport": "auto"}, True, True),
+        ({"enabled": True, "transport": "auto"}, False, True),
+    ],
+)
+def test_answers_that_are_shown_as_they_are_written(
+    own: dict[str, Any] | None, display: bool | None, expected: bool
+) -> None:
+    """HERMES-3.7: by Hermes's config, or the platform's own display setting."""
+    runner = SimpleNamespace(
+        config=SimpleNamespace(streaming=SimpleNamespace(**own) if own else None)
+    )
+    modules = {
+        "gateway.run": SimpleNamespace(_load_gateway_config=dict),
+        "gateway.display_config": SimpleNamespace(resolve_display_setting=lambda *a: display),
+    }
+    assert streams(runner, "mattermost", modules) is expected
+    assert streams(runner, "mattermost", {}) is (expected and display is not True)

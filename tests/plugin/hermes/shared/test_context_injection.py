@@ -1,0 +1,136 @@
+"""What waits in front of a person's turn: as much as Hermes passes on, shown when it was."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from wakebus.broker.protocol.message import Message
+from wakebus.plugin.hermes.shared.context_injection import (
+    LIMIT,
+    MAX_LIMIT,
+    MAX_TURNS,
+    Ahead,
+    fitting,
+    hermes_limit,
+)
+from wakebus.plugin.prompt.label import Item
+from wakebus.plugin.prompt.pending_context import MAX_FAILED, Context, Waiting
+
+MakeMessage = Callable[..., Message]
+
+FENCE = "0123456789abcdef01234567"
+
+
+@pytest.fixture
+def context(tmp_path: Path) -> Context:
+    return Context(tmp_path / "lead.jsonl")
+
+
+def items(make: MakeMessage, *texts: str) -> tuple[Item, ...]:
+    return tuple(Item(make(id=f"m{number}"), text) for number, text in enumerate(texts, 1))
+
+
+def ids(waiting: Waiting) -> list[str]:
+    return [item.message.id for item in waiting.items]
+
+
+@pytest.mark.parametrize("text", ["x" * 900, "字" * 900])
+def test_the_oldest_that_fit(make: MakeMessage, text: str) -> None:
+    """HERMES-4.8: whole texts, never more characters than the limit; the rest waits."""
+    waiting = Waiting(items(make, *[text] * 20))
+    found, shown = fitting(waiting, 4000, FENCE)
+    assert ids(found) == ["m1", "m2", "m3"] and len(shown) <= 4000
+    assert shown.count(text) == 3
+    assert fitting(waiting, 10**6, FENCE)[0] == waiting
+    assert fitting(Waiting(), 4000, FENCE) == (Waiting(), "")
+
+
+def test_one_that_is_too_long_alone(make: MakeMessage) -> None:
+    """HERMES-4.8: it is cut, and says where the whole is; else nothing would be shown any more."""
+    found, shown = fitting(Waiting(items(make, "y" * 8000, "z")), 2000, FENCE)
+    assert ids(found) == ["m1"] and len(shown) <= 2000
+    assert "`wakebus trace m1 --text`" in shown and shown.rstrip().endswith(f"--- end {FENCE}")
+
+
+@pytest.mark.parametrize("limit", [-5, 0, 50, 200])
+def test_no_room(make: MakeMessage, limit: int) -> None:
+    """HERMES-4.8: then nothing is shown, and nothing is said to be."""
+    assert fitting(Waiting(items(make, "text"), 3), limit, FENCE) == (Waiting(), "")
+
+
+def test_what_was_dropped_is_said(make: MakeMessage) -> None:
+    """HERMES-4.8: also where nothing else waits."""
+    assert "7 older notes" in fitting(Waiting((), 7), LIMIT, FENCE)[1]
+
+
+def test_shown_once(make: MakeMessage, context: Context) -> None:
+    """HERMES-4.8: forgotten at the turn's end, not before."""
+    context.add("", items(make, "milk")[0])
+    ahead = Ahead()
+    assert "milk" in ahead.begin(context, ["", "s1"], "s1", "t1", LIMIT)
+    assert ids(context.waiting("")) == ["m1"]
+    ahead.end("t1", seen=True)
+    assert ahead.begin(context, ["", "s1"], "s1", "t2", LIMIT) == ""
+
+
+def test_a_text_in_front_of_failing_turns(make: MakeMessage, context: Context) -> None:
+    """HERMES-4.8: shown again, but not for ever: it may be the text."""
+    context.add("", items(make, "poison")[0])
+    ahead = Ahead()
+    for number in range(MAX_FAILED):
+        assert "poison" in ahead.begin(context, [""], "s1", f"t{number}", LIMIT)
+        ahead.end(f"t{number}", seen=False)
+    assert ahead.begin(context, [""], "s1", "t9", LIMIT) == ""
+
+
+def test_an_end_that_nobody_told(make: MakeMessage, context: Context) -> None:
+    """HERMES-4.8: the turn has failed, once the session is known to be in another."""
+    context.add("", items(make, "milk")[0])
+    ahead = Ahead()
+    for number in range(MAX_FAILED):
+        assert "milk" in ahead.begin(context, [""], "s1", f"t{number}", LIMIT)
+        ahead.forget("s2")
+        ahead.forget("s1", "t9")
+    assert ahead.begin(context, [""], "s1", "t9", LIMIT) == ""
+
+
+def test_bounded(make: MakeMessage, context: Context) -> None:
+    """HERMES-4.11: turns whose end never comes are forgotten; what they showed waits on."""
+    context.add("", items(make, "milk")[0])
+    ahead = Ahead()
+    for number in range(MAX_TURNS + 50):
+        ahead.begin(context, [""], f"s{number}", f"t{number}", LIMIT)
+    assert len(ahead._turns) == MAX_TURNS
+    ahead.end("t0", seen=True)
+    assert ids(context.waiting("")) == ["m1"]
+
+
+def test_a_context_that_cannot_be_read(tmp_path: Path) -> None:
+    """HERMES-4.11: the turn goes on without it."""
+    (tmp_path / "file").write_text("")
+    broken = Context(tmp_path / "file" / "lead.jsonl")
+    assert Ahead().begin(broken, [""], "s1", "t1", LIMIT) == ""
+
+
+@pytest.mark.parametrize(
+    ("config", "limit"),
+    [
+        ({"enabled": True, "max_chars": 3000}, 3000),
+        ({"enabled": True, "max_chars": 10**9}, MAX_LIMIT),
+        ({"enabled": False, "max_chars": 3000}, MAX_LIMIT),
+        ({}, LIMIT),
+    ],
+)
+def test_how_much_hermes_passes_on(
+    monkeypatch: pytest.MonkeyPatch, config: dict[str, object], limit: int
+) -> None:
+    """HERMES-4.8: as its configuration says (tools/hook_output_spill.py:81)."""
+    assert hermes_limit() == LIMIT
+    spill = ModuleType("tools.hook_output_spill")
+    spill.get_spill_config = lambda: config  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "tools", ModuleType("tools"))
+    monkeypatch.setitem(sys.modules, "tools.hook_output_spill", spill)
+    assert hermes_limit() == limit

@@ -1,0 +1,65 @@
+"""As which endpoint an agent is on the bus (HERMES-2.4, HERMES-2.5)."""
+
+import pytest
+
+from wakebus.broker.protocol.message import check_name
+from wakebus.plugin.hermes import endpoint_name as names
+
+
+@pytest.mark.parametrize(
+    ("given", "ruled", "profile", "cli", "gateway"),
+    [
+        ("", "", "", "hermes-bus", "hermes-bus-gateway"),
+        ("", "", "work", "work", "work-gateway"),
+        ("my-endpoint", "", "work", "my-endpoint", "my-endpoint-gateway"),
+        ("", "my-endpoint", "work", "my-endpoint", "my-endpoint-gateway"),
+        ("first", "second", "third", "first", "first-gateway"),
+        ("  ", "", "", "hermes-bus", "hermes-bus-gateway"),
+    ],
+)
+def test_the_seeds_table(given: str, ruled: str, profile: str, cli: str, gateway: str) -> None:
+    """HERMES-2.4: environment, then rules, then profile; a gateway adds -gateway."""
+    told = {"given": given, "ruled": ruled, "profile": profile}
+    assert names.endpoint("cli", **told) == (cli, "")
+    assert names.endpoint("gateway", **told) == (gateway, "")
+
+
+def test_a_gateway_never_shares_a_terminals_name() -> None:
+    """HERMES-2.4: with the same settings, whatever they are."""
+    for given in ("", "x", "x-gateway", "y" * 70):
+        cli, gateway = (names.endpoint(mode, given=given).name for mode in ("cli", "gateway"))
+        assert cli != gateway
+
+
+@pytest.mark.parametrize("stated", ["a b", "größe", "x" * 70, "a/b\n", "日本"])
+@pytest.mark.parametrize("mode", ["cli", "gateway"])
+def test_what_is_no_name_is_made_one_and_said(stated: str, mode: str) -> None:
+    """HERMES-2.5: it names the setting and the name that is used."""
+    name, note = names.endpoint(mode, given=stated)
+    assert check_name(name, "endpoint") == name
+    assert note.startswith("HERMES_BUS_ENDPOINT ") and name in note
+    assert name.endswith("-gateway") is (mode == "gateway")
+
+
+@pytest.mark.parametrize("service", ["courier", "bus"])
+def test_a_service_of_the_bus_is_not_replaced(service: str) -> None:
+    """HERMES-2.5: the next source names the endpoint, and it is said."""
+    name, note = names.endpoint("cli", given=service, ruled="mine")
+    assert name == "mine" and "HERMES_BUS_ENDPOINT" in note and service in note
+    assert names.endpoint("cli", given=service).name == "hermes-bus"
+
+
+@pytest.mark.parametrize(
+    ("home", "told", "profile"),
+    [
+        ("/home/u/.hermes", "default", ""),
+        ("/home/u/.hermes/profiles/work", "work", "work"),
+        ("/home/u/.hermes/profiles/work/", "", "work"),
+        ("/opt/data/profiles/coder", "custom", "coder"),
+        ("/srv/bot", "custom", ""),
+        ("/srv/bot", "sales", "sales"),
+    ],
+)
+def test_the_profile_is_read_from_hermes_home(home: str, told: str, profile: str) -> None:
+    """HERMES-2.4: as `hermes -p NAME` sets it; "custom" is no profile's name."""
+    assert names.profile_of(home, told) == profile

@@ -1,0 +1,109 @@
+"""How a process stands with the bus, as bus_info and /bus tell it (HERMES-5.9, HERMES-5.11)."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fakes.broker import Broker
+from fakes.hermes_process import Station
+from wakebus.broker import Client
+from wakebus.broker.protocol.message import Message
+from wakebus.plugin.hermes import status as report
+from wakebus.plugin.hermes.shared.turn_grant import HOW_TO_GRANT
+from wakebus.plugin.prompt.label import Item
+
+MakeStation = Callable[[], Station]
+
+QUIET: dict[str, Any] = {
+    "endpoint": "hermes-bus",
+    "mode": "cli",
+    "receiving": True,
+    "broker": {"running": True, "pid": 7},
+}
+
+
+def test_a_quiet_session_is_two_lines() -> None:
+    """HERMES-5.11: nothing is said of what there is not."""
+    assert report.page(QUIET) == "endpoint: hermes-bus (cli)\nbroker: running, pid 7"
+
+
+@pytest.mark.parametrize(
+    ("more", "line"),
+    [
+        ({"receiving": False}, "endpoint: hermes-bus (cli), receives nothing"),
+        ({"endpoint": "", "mode": ""}, "endpoint: not on the bus"),
+        (
+            {"broker": {"running": False, "next": "hermes-busd start"}},
+            "broker: not running; start it: hermes-busd start",
+        ),
+        ({"gateway_turns": {"on": True}}, "turns in chats: on"),
+        (
+            {"gateway_turns": {"on": False, "turn_on": HOW_TO_GRANT}},
+            f"turns in chats: off; {HOW_TO_GRANT}",
+        ),
+        ({"waiting_context": {"a": 2, "b": 1}}, "context that waits: 3 texts"),
+        ({"waiting_context": "cannot be read: x"}, "context that waits: cannot be read: x"),
+        ({"in_hand": 2, "turns_open": 1}, "in hand: 2 messages, 1 turns"),
+        ({"error": "what went wrong"}, "error: what went wrong"),
+        ({"rules": {"source": "r.yaml", "warnings": ["odd"]}}, "  warning: odd"),
+        ({"rules": {"source": "r.yaml", "error": "bad", "note": "old"}}, "  error: bad; old"),
+    ],
+)
+def test_each_fact_has_its_line(more: dict[str, Any], line: str) -> None:
+    """HERMES-5.11: what is wrong with its next step."""
+    assert line in report.page({**QUIET, **more}).splitlines()
+
+
+def test_a_gateway_says_whether_it_may_start_turns(bus: Client, station: MakeStation) -> None:
+    """HERMES-5.9: and the line that lets it."""
+    told = station().join("gateway").runtime.status()
+    assert told["gateway_turns"] == {"on": False, "turn_on": HOW_TO_GRANT}
+
+
+def test_what_waits_is_counted_by_session(
+    bus: Client, station: MakeStation, make: Callable[..., Message]
+) -> None:
+    """HERMES-5.9: the fullest sessions one by one, the rest together."""
+    one = station().join("cli")
+    context = one.runtime.context
+    assert context is not None
+    for number in range(report.MAX_SESSIONS + 3):
+        context.add(f"s{number}", Item(make(id=f"m{number}"), "t"))
+    context.add("s5", Item(make(id="more"), "t"))
+    context.add("", Item(make(id="none"), "t"))
+    waiting = one.runtime.status()["waiting_context"]
+    assert len(waiting) == report.MAX_SESSIONS + 1
+    assert next(iter(waiting.items())) == ("s5", 2) and waiting["(others)"] == 4
+
+
+def test_a_broker_that_was_stopped_by_hand_is_told_so(broker: Broker) -> None:
+    """HERMES-5.9: with the command that starts it."""
+    assert report.broker()["pid"] == broker.pid
+    broker.command("stop")
+    told = report.broker()
+    assert told["running"] is False and told["next"] == "hermes-busd start"
+    line = report.page({**QUIET, "broker": told}).splitlines()[1]
+    assert line == "broker: not running (it was stopped by hand); start it: hermes-busd start"
+
+
+def test_rules_that_turned_bad_are_told(bus: Client, station: MakeStation, home: Path) -> None:
+    """HERMES-2.9: the last good ones are in force."""
+    one = station().join("cli")
+    rules = home / "bus-rules.yaml"
+    rules.write_text("nonsense: 1\n")
+    rules.chmod(0o600)
+    told = one.runtime.status()["rules"]
+    assert "nonsense" in told["error"] and told["note"] == "the last good rules are in force"
+    assert told["source"] == "default rules"
+
+
+def test_endpoints_are_listed_one_a_line() -> None:
+    """HERMES-5.11: name, state, what waits."""
+    rows = [
+        {"name": "a", "state": "live", "queued": 0},
+        {"name": "b", "state": "away", "queued": 2},
+    ]
+    assert report.endpoints_page(rows) == "a  live\nb  away  2 queued"
+    assert report.endpoints_page([]) == "no endpoint yet"

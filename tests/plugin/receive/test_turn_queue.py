@@ -1,0 +1,406 @@
+"""Turns: in their order, some at once; real threads, a clock that the test moves."""
+
+import random
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from fakes.broker import until
+from fakes.host import Words, deliver
+from wakebus.broker.errors import Fenced, NotRunning
+from wakebus.broker.protocol.message import Message
+from wakebus.plugin.processes.cancel import Cancel
+from wakebus.plugin.prompt.label import Item
+from wakebus.plugin.receive.turn_queue import (
+    AT_ONCE,
+    FLOOD_S,
+    FLOOD_TURNS,
+    MAX_TOGETHER,
+    Job,
+    Turns,
+)
+from wakebus.plugin.rules.match import plan
+from wakebus.plugin.rules.model import Rule, Rules
+
+
+def job(id: str, sender: str = "alpha", ahead: bool = False, **rule: Any) -> Job:
+    """A job on message `id`; fields of its rule, `number` among them."""
+    message = Message(id=id, ts=1.0, sender=sender, to="lead", body={"text": id})
+    rules = Rules(callbacks=(Rule(match_type=("*",), context=True, **rule),))
+    words: Words = []
+    made = Job(deliver(message, words), plan(rules, message, "agent"), Item(message, id))
+    made.ahead = ahead
+    made.words = words  # type: ignore[attr-defined]
+    return made
+
+
+def asked_for_more(one: Job) -> bool:
+    return ("got", {"more": True}) in one.words  # type: ignore[attr-defined]
+
+
+class Stage:
+    """Turns that last until they are told to end; `now` moves only by hand."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self.log: list[tuple[str, list[str]]] = []
+        self.on: dict[str, Cancel] = {}
+        self.may_end: dict[str, threading.Event] = {}
+        self.most = 0
+        self.hold = True
+        self.turns = Turns(
+            self.run, now=lambda: self.now, wait=lambda lock, _: lock.wait(timeout=0.005)
+        )
+        self.pool = ThreadPoolExecutor(200)
+
+    def run(self, session: str, jobs: Sequence[Job], cancel: Cancel) -> bool:
+        assert session not in self.on, "two turns of one session at once"
+        ids = [one.delivery.message.id for one in jobs]
+        self.log.append((session, ids))
+        self.may_end[session] = threading.Event()
+        self.on[session] = cancel
+        self.most = max(self.most, len(self.on))
+        for one in jobs:
+            one.outcome["turn"] = ids
+        while self.hold and not self.may_end[session].wait(0.002) and not cancel.asked:
+            pass
+        del self.on[session]
+        return cancel.asked
+
+    def take(self, session: str, one: Job) -> "Future[dict[str, Any]]":
+        """Hand a job over; returns once it stands in its queue."""
+        future = self.pool.submit(self.turns.take, session, one)
+        until(lambda: one.arrived)
+        return future
+
+    def end(self, session: str) -> None:
+        until(lambda: session in self.on)
+        self.may_end[session].set()
+
+    def ran(self, count: int) -> list[list[str]]:
+        """Wait until so many turns have begun; return their ids."""
+        until(lambda: len(self.log) >= count)
+        return [ids for _, ids in self.log]
+
+
+@pytest.fixture
+def stage() -> Iterator[Stage]:
+    made = Stage()
+    yield made
+    made.hold = False
+    made.turns.stop(10)
+    made.pool.shutdown(wait=True)
+
+
+def results(futures: "list[Future[dict[str, Any]]]") -> list[dict[str, Any]]:
+    return [future.result(20) for future in futures]
+
+
+def test_one_turn_at_a_time_in_the_order_of_arrival(stage: Stage) -> None:
+    """FIFO per session, whoever sent it."""
+    futures = [stage.take("s", job(f"m{n}", sender=f"e{n % 2}")) for n in range(4)]
+    for _ in range(4):
+        stage.end("s")
+        until(lambda: "s" not in stage.on or not stage.may_end["s"].is_set())
+    assert [found["turn"] for found in results(futures)] == [["m0"], ["m1"], ["m2"], ["m3"]]
+    assert stage.ran(4) == [["m0"], ["m1"], ["m2"], ["m3"]]
+
+
+def test_one_session_does_not_take_all_lanes(stage: Stage) -> None:
+    """RULES-3.9: the ninth sender that waits comes later; who waits already, and others, do not."""
+    assert not stage.turns.crowded("s", "e9")
+    stage.take("s", job("m0"))
+    stage.ran(1)
+    for n in range(8):
+        assert not stage.turns.crowded("s", f"e{n}")
+        stage.take("s", job(f"m{n + 1}", f"e{n}"))
+    assert stage.turns.crowded("s", "e9") and not stage.turns.crowded("s", "e7")
+    assert not stage.turns.crowded("t", "e9")
+
+
+def test_four_sessions_at_once_the_others_in_their_order(stage: Stage) -> None:
+    """A session with much to do does not pass one that waits for a place."""
+    for n in range(AT_ONCE + 2):
+        stage.take(f"s{n}", job(f"m{n}"))
+        if n < AT_ONCE:
+            stage.ran(n + 1)
+    stage.take("s0", job("m9"))
+    assert len(stage.ran(AT_ONCE)) == AT_ONCE
+    stage.end("s0")
+    assert stage.ran(AT_ONCE + 1)[-1] == ["m4"]
+    stage.end("s1")
+    assert stage.ran(AT_ONCE + 2)[-1] == ["m5"]
+    stage.end("s2")
+    assert stage.ran(AT_ONCE + 3)[-1] == ["m9"]
+    assert stage.most == AT_ONCE
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_any_interleaving_keeps_order_and_sessions_apart(stage: Stage, seed: int) -> None:
+    """Random senders, rules, coalescing and interrupts: each message once, in its own session."""
+    rng, stage.hold = random.Random(seed), False
+    futures, wanted = [], {}
+    for n in range(60):
+        session, sender = f"s{rng.randrange(6)}", f"e{rng.randrange(3)}"
+        rule: dict[str, Any] = {"number": rng.randrange(2), "coalesce_ms": rng.choice([0, 0, 1])}
+        wanted[f"m{n}"] = (session, sender)
+        futures.append(stage.take(session, job(f"m{n}", sender, **rule)))
+        stage.now += rng.choice([0, 0, 0.5, FLOOD_S])
+    while not all(future.done() for future in futures):
+        stage.now += FLOOD_S
+        threading.Event().wait(0.005)
+    for n, found in enumerate(results(futures)):
+        assert f"m{n}" in found["turn"]
+    done = [(session, id) for session, ids in stage.log for id in ids]
+    assert sorted(id for _, id in done) == sorted(wanted)
+    assert all(wanted[id][0] == session for session, id in done)
+    for lane in set(wanted.values()):  # the order of one sender in one session
+        numbers = [int(id[1:]) for _, id in done if wanted[id] == lane]
+        assert numbers == sorted(numbers)
+    assert stage.most <= AT_ONCE
+
+
+# --- interrupting ---------------------------------------------------------------------------------
+
+
+def test_an_interrupting_message_ends_the_running_turn_and_is_next(stage: Stage) -> None:
+    """The outcome of what was ended says by whom; what waited before goes on afterwards."""
+    running = stage.take("s", job("m0"))
+    other = stage.take("t", job("t0"))
+    stage.ran(2)
+    waiting = stage.take("s", job("m1"))
+    urgent = stage.take("s", job("m2", interrupt=True))
+    assert running.result(10)["interrupted_by"] == "m2"
+    assert stage.ran(3)[2] == ["m2"]
+    stage.end("s")
+    assert "interrupted_by" not in urgent.result(10)
+    assert stage.ran(4)[3] == ["m1"]
+    stage.end("s")
+    assert "interrupted_by" not in waiting.result(10)
+    assert not other.done() and not stage.on["t"].asked
+
+
+def test_messages_that_interrupt_keep_their_order(stage: Stage) -> None:
+    """The first is next; the second ends it, as it asks to; nothing else passes them."""
+    stage.take("s", job("m0"))
+    stage.ran(1)
+    stage.turns._busy += AT_ONCE  # no place is free for a while
+    futures = [stage.take("s", job(f"m{n}", interrupt=n != 1)) for n in (1, 2, 3)]
+    with stage.turns._lock:
+        stage.turns._busy -= AT_ONCE
+    stage.hold = False
+    results(futures)
+    assert stage.ran(4) == [["m0"], ["m2"], ["m3"], ["m1"]]
+
+
+def test_nothing_else_interrupts(stage: Stage) -> None:
+    """A turn that ended by itself is not called interrupted."""
+    running = stage.take("s", job("m0"))
+    stage.ran(1)
+    stage.take("s", job("m1"))
+    stage.take("t", job("t1", interrupt=True))
+    stage.ran(2)
+    assert not stage.on["s"].asked
+    stage.end("s")
+    assert "interrupted_by" not in running.result(10)
+
+
+def test_the_lane_goes_on_where_a_rule_may_interrupt(stage: Stage) -> None:
+    """One message per lane is in flight: the stop sign must get past the work it stops."""
+    stage.take("s", job("m0"))
+    stage.ran(1)
+    plain, ahead = job("m1"), job("m2", ahead=True)
+    stage.take("s", plain)
+    stage.take("s", ahead)
+    until(lambda: asked_for_more(ahead))
+    assert not asked_for_more(plain)
+
+
+# --- coalescing and the flood guard ---------------------------------------------------------------
+
+
+def test_coalescing_waits_and_takes_only_its_own_kind(stage: Stage) -> None:
+    """Same session, rule and sender; never past another message of that sender."""
+    rule: dict[str, Any] = {"coalesce_ms": 500, "number": 1}
+    mine = [job("m0", **rule), job("m1", **rule)]
+    futures = [stage.take("s", one) for one in mine]
+    futures.append(stage.take("s", job("b0", sender="beta", **rule)))
+    futures.append(stage.take("s", job("m2", **rule)))
+    futures.append(stage.take("s", job("m3", number=2)))
+    futures.append(stage.take("s", job("m4", **rule)))
+    futures.append(stage.take("t", job("t0", **rule)))
+    until(lambda: all(asked_for_more(one) for one in mine))
+    assert not stage.log
+    stage.hold = False
+    stage.now += 0.6
+    results(futures)
+    of_s = [ids for session, ids in stage.log if session == "s"]
+    assert of_s == [["m0", "m1", "m2"], ["b0"], ["m3"], ["m4"]]
+    assert ("t", ["t0"]) in stage.log
+
+
+def test_so_many_at_once_and_no_more(stage: Stage) -> None:
+    """What fits a prompt."""
+    futures = [stage.take("s", job(f"m{n}", coalesce_ms=1000)) for n in range(MAX_TOGETHER + 5)]
+    stage.hold = False
+    stage.now += 2
+    results(futures)
+    assert [len(ids) for _, ids in stage.log] == [MAX_TOGETHER, 5]
+
+
+def test_five_turns_a_minute_then_the_rest_together(stage: Stage) -> None:
+    """The flood guard: the session rests, its lanes go on, other sessions do not notice."""
+    stage.hold = False
+    results([stage.take("s", job(f"m{n}")) for n in range(FLOOD_TURNS)])
+    late = [job(f"n{n}") for n in range(10)] + [job("b0", sender="beta")]
+    futures = [stage.take("s", one) for one in late]
+    until(lambda: all(asked_for_more(one) for one in late))
+    assert stage.take("t", job("t0")).result(10)["turn"] == ["t0"]
+    assert len([1 for session, _ in stage.log if session == "s"]) == FLOOD_TURNS
+    stage.now += FLOOD_S - 1
+    threading.Event().wait(0.05)
+    assert not any(future.done() for future in futures)
+    stage.now += 1
+    found = results(futures)
+    assert found[0]["turn"] == [f"n{n}" for n in range(10)]
+    assert found[-1]["turn"] == ["b0"]
+
+
+def asked(id: str, **rule: Any) -> Job:
+    """A job whose sender waits for the answer."""
+    made = job(id, **rule)
+    made.delivery.asks = True
+    return made
+
+
+def test_who_waits_for_an_answer_is_no_flood(stage: Stage) -> None:
+    """RULES-3.7: twenty questions get twenty turns, and leave the others' guard alone."""
+    stage.hold = False
+    results([stage.take("s", asked(f"q{n}")) for n in range(20)])
+    results([stage.take("s", job(f"m{n}")) for n in range(FLOOD_TURNS)])
+    assert stage.turns.rest("s") == FLOOD_S and stage.turns.rest("t") == 0
+    assert stage.take("s", asked("q20")).result(10)["turn"] == ["q20"]
+
+
+def test_a_question_from_inside_a_turn_is_held_by_the_guard(stage: Stage) -> None:
+    """Agents that ask each other without end are what the guard is for."""
+    stage.hold = False
+    results([stage.take("s", job(f"m{n}")) for n in range(FLOOD_TURNS)])
+    looping = asked("q")
+    looping.delivery.message = looping.delivery.message._replace(hops=3)
+    future = stage.take("s", looping)
+    until(lambda: asked_for_more(looping))
+    assert not future.done()
+    stage.now += FLOOD_S
+    assert future.result(10)["turn"] == ["q"]
+
+
+def test_questions_are_never_done_together(stage: Stage) -> None:
+    """RULES-3.8: each asker gets an answer of its own, also under `coalesce_ms`."""
+    rule: dict[str, Any] = {"coalesce_ms": 500, "number": 1}
+    jobs = [asked("q0", **rule), asked("q1", **rule), job("m0", **rule), asked("q2", **rule)]
+    futures = [stage.take("s", one) for one in jobs]
+    stage.hold = False
+    stage.now += 0.6
+    results(futures)
+    assert [ids for _, ids in stage.log] == [["q0"], ["q1"], ["m0"], ["q2"]]
+
+
+def test_without_a_flood_nothing_is_coalesced(stage: Stage) -> None:
+    """Slow or fast: up to five turns each message has its own."""
+    futures = [stage.take("s", job(f"m{n}")) for n in range(FLOOD_TURNS)]
+    stage.hold = False
+    assert [found["turn"] for found in results(futures)] == [[f"m{n}"] for n in range(FLOOD_TURNS)]
+
+
+# --- the end --------------------------------------------------------------------------------------
+
+
+def test_stop_ends_what_runs_and_what_waits(stage: Stage) -> None:
+    """Neither may be acknowledged; nothing starts afterwards."""
+    futures = [stage.take("s", job("m0")), stage.take("s", job("m1"))]
+    stage.ran(1)
+    stage.turns.stop(10)
+    assert not stage.on
+    futures.append(stage.pool.submit(stage.turns.take, "s", job("m2")))
+    for future in futures:
+        with pytest.raises(NotRunning, match="stopping"):
+            future.result(10)
+    assert len(stage.log) == 1
+
+
+def test_what_was_done_before_the_stop_is_acknowledged() -> None:
+    """A turn that ended by itself counts, although the host stops."""
+    begun, stopping = threading.Event(), threading.Event()
+
+    def run(session: str, jobs: Sequence[Job], cancel: Cancel) -> bool:
+        begun.set()
+        stopping.wait(10)
+        jobs[0].outcome["turn"] = "done"
+        return False
+
+    turns = Turns(run)
+    with ThreadPoolExecutor(2) as pool:
+        future = pool.submit(turns.take, "s", job("m0"))
+        begun.wait(10)
+        ending = pool.submit(turns.stop, 10)
+        until(lambda: turns._stopping)
+        assert not ending.done()
+        stopping.set()
+        assert future.result(10) == {"turn": "done"}
+
+
+@pytest.mark.parametrize(
+    ("error", "raised"), [(NotRunning("closed"), NotRunning), (Fenced("taken"), Fenced)]
+)
+def test_what_must_come_again_raises(error: Exception, raised: type[Exception]) -> None:
+    """And the session goes on."""
+    fail: list[Exception] = [error]
+
+    def run(session: str, jobs: Sequence[Job], cancel: Cancel) -> bool:
+        if fail:
+            raise fail.pop()
+        return False
+
+    turns = Turns(run)
+    with pytest.raises(raised):
+        turns.take("s", job("m0"))
+    assert turns.take("s", job("m1")) == {}
+
+
+def test_one_of_several_is_no_longer_ours() -> None:
+    """Only that one raises."""
+    late = job("m1", coalesce_ms=1)
+
+    def run(session: str, jobs: Sequence[Job], cancel: Cancel) -> bool:
+        late.error = Fenced("taken over")
+        return False
+
+    with pytest.raises(Fenced):
+        Turns(run).take("s", late)
+
+
+@pytest.mark.parametrize("error", [OSError("no memory"), KeyError("slip"), RuntimeError("thread")])
+def test_a_slip_in_a_turn_blocks_no_session(error: Exception) -> None:
+    """It is an outcome, for an asker too; the place is free again."""
+
+    def run(session: str, jobs: Sequence[Job], cancel: Cancel) -> bool:
+        raise error
+
+    turns = Turns(run)
+    for _ in range(AT_ONCE + 1):
+        found = turns.take("s", job("m0"))
+        assert type(error).__name__ in found["turn"]["error"] and found["answered"] is False
+
+
+def test_idle_sessions_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thousand chats later memory is what it was; busy ones stay."""
+    monkeypatch.setattr("wakebus.plugin.receive.turn_queue.MAX_IDLE", 10)
+    run: Callable[..., bool] = lambda *_: False  # noqa: E731
+    turns = Turns(run)
+    for n in range(50):
+        turns.take(f"s{n}", job("m"))
+    assert len(turns._sessions) <= 11
