@@ -26,7 +26,10 @@ def packages_on_disk() -> set[str]:
 
 def test_every_folder_is_packaged() -> None:
     """`wakebus/` links to each of the three: setuptools finds what lies below it."""
-    assert PROJECT["tool"]["setuptools"]["packages"]["find"] == {"include": ["wakebus*"]}
+    assert PROJECT["tool"]["setuptools"]["packages"]["find"] == {
+        "include": ["wakebus*"],
+        "namespaces": False,
+    }
     for folder in FOLDERS:
         link = ROOT / "wakebus" / folder
         assert link.is_symlink() and link.readlink() == Path("..", folder)

@@ -68,7 +68,8 @@ def add_verbs(parser: argparse.ArgumentParser) -> None:
 
 def start(args: argparse.Namespace) -> int:
     """Start the broker in the background, unless one runs."""
-    from wakebus.broker.server.process import lock_holder, prepare
+    from wakebus.broker.server.process import prepare
+    from wakebus.broker.system.lock_file import lock_holder
 
     folder = paths.bus_dir()
     deadline = time.monotonic() + START_S
@@ -114,7 +115,7 @@ def _spawn(folder: Path) -> str:
 
 def _ready_pid(folder: Path) -> int | None:
     """Return the pid of the broker that takes connections, None while there is none."""
-    from wakebus.broker.server.process import lock_holder
+    from wakebus.broker.system.lock_file import lock_holder
 
     try:
         pid = paths.read_address(folder).get("pid")
@@ -125,7 +126,7 @@ def _ready_pid(folder: Path) -> int | None:
 
 def stop(args: argparse.Namespace) -> int:
     """Stop the broker and wait until it has."""
-    from wakebus.broker.server.process import lock_holder
+    from wakebus.broker.system.lock_file import lock_holder
 
     folder = paths.bus_dir()
     pid = lock_holder(folder)
@@ -155,8 +156,8 @@ def restart(args: argparse.Namespace) -> int:
 
 def run(args: argparse.Namespace) -> int:
     """Run in the foreground."""
-    from wakebus.broker.server.process import AlreadyRunning
     from wakebus.broker.server.process import run as serve
+    from wakebus.broker.system.lock_file import AlreadyRunning
 
     fd: int | None = args.ready_fd
     folder = paths.bus_dir()
@@ -188,7 +189,7 @@ def _say(fd: int, word: str) -> None:
 def status(args: argparse.Namespace) -> int:
     """Show what the broker says of itself."""
     from wakebus.broker.client.client import Client
-    from wakebus.broker.server.process import lock_holder
+    from wakebus.broker.system.lock_file import lock_holder
 
     folder = paths.bus_dir()
     if lock_holder(folder) is None:

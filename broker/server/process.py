@@ -35,13 +35,9 @@ from wakebus.broker.server.watchdog import Watch
 from wakebus.broker.store.recovery import open_store
 from wakebus.broker.store.store import Store, is_damage
 from wakebus.broker.system.clock import Clock
-from wakebus.broker.system.lock_file import AlreadyRunning as AlreadyRunning
-from wakebus.broker.system.lock_file import lock_holder as lock_holder
-from wakebus.broker.system.lock_file import take_folder
-from wakebus.broker.system.lock_file import take_lock as take_lock
+from wakebus.broker.system.lock_file import take_folder, take_lock
 from wakebus.broker.system.log_file import start_log
-from wakebus.broker.system.private_files import CannotStart as CannotStart
-from wakebus.broker.system.private_files import make_folder
+from wakebus.broker.system.private_files import CannotStart, make_folder
 
 log = logging.getLogger("wakebus.daemon")
 

@@ -167,7 +167,7 @@ def _step(error: WakebusError) -> str:
 def _how_to_start() -> str:
     """Return what to do about a broker that does not answer; it may be there, but frozen."""
     from wakebus.broker.paths import bus_dir
-    from wakebus.broker.server.process import lock_holder
+    from wakebus.broker.system.lock_file import lock_holder
 
     if pid := lock_holder(bus_dir()):
         return (

@@ -14,7 +14,7 @@ from typing import Final
 from wakebus.broker import Client
 from wakebus.broker.errors import NotRunning, WakebusError
 from wakebus.broker.paths import bus_dir, read_address, stop_mark
-from wakebus.broker.server.process import lock_holder
+from wakebus.broker.system.lock_file import lock_holder
 from wakebus.plugin.receive.event_rules import Events
 from wakebus.plugin.rules.load import RulesFile
 from wakebus.plugin.rules.model import Rules

@@ -6,7 +6,7 @@ import signal
 
 from e2e_hermes.conftest import MakeWorld
 from e2e_hermes.world import GATEWAY, World
-from wakebus.broker.server.process import lock_holder
+from wakebus.broker.system.lock_file import lock_holder
 
 
 def broker_pid(world: World) -> int | None:

@@ -14,7 +14,7 @@ import pytest
 from fakes.broker import Broker, until
 from fakes.peer import MakePeer
 from wakebus.broker import __version__
-from wakebus.broker.server.process import lock_holder
+from wakebus.broker.system.lock_file import lock_holder
 
 
 @pytest.fixture

@@ -19,13 +19,9 @@ from fakes.peer import MakePeer, posting
 from wakebus.broker import errors, paths
 from wakebus.broker.server import process as daemon
 from wakebus.broker.server import socket_paths as places
-from wakebus.broker.server.process import (
-    AlreadyRunning,
-    CannotStart,
-    lock_holder,
-    prepare,
-    take_lock,
-)
+from wakebus.broker.server.process import prepare
+from wakebus.broker.system.lock_file import AlreadyRunning, lock_holder, take_lock
+from wakebus.broker.system.private_files import CannotStart
 
 
 def test_the_lock_has_one_holder(tmp_path: Path) -> None:

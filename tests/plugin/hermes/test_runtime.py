@@ -14,7 +14,7 @@ import pytest
 from fakes.broker import Broker, MakeBroker, until
 from fakes.hermes_process import Station
 from wakebus.broker import Client
-from wakebus.broker.server.process import lock_holder
+from wakebus.broker.system.lock_file import lock_holder
 from wakebus.plugin.hermes import membership as members
 from wakebus.plugin.hermes.tools import bus_tools as tools
 from wakebus.plugin.receive import maintenance as upkeep
