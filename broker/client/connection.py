@@ -22,11 +22,8 @@ from wakebus.broker.client.pending_request import Pending
 from wakebus.broker.errors import NotRunning, WakebusError
 from wakebus.broker.protocol import wire
 from wakebus.broker.system.fork_safety import FORKED, disown
+from wakebus.broker.system.zmq_options import drain, set_reconnect
 
-# Back within 0.3 s of a broker's return (measured with these two).
-RECONNECT_MS: Final = 100
-RECONNECT_MAX_MS: Final = 500
-HANDSHAKE_MS: Final = 2_000
 REREAD_S: Final = 0.5
 BEAT_S: Final = 2.0
 LAST_WORDS_S: Final = 0.5
@@ -277,9 +274,7 @@ def _open(address: str) -> "tuple[zmq.Context[Any], zmq.Socket[bytes], zmq.Socke
     # Answers to what this client has asked: as many as it asked for. At libzmq's own 1,000 a client
     # that paused with 3,000 sends in flight lost the rest of its receipts.
     socket.setsockopt(zmq.RCVHWM, 0)
-    socket.setsockopt(zmq.RECONNECT_IVL, RECONNECT_MS)
-    socket.setsockopt(zmq.RECONNECT_IVL_MAX, RECONNECT_MAX_MS)
-    socket.setsockopt(zmq.HANDSHAKE_IVL, HANDSHAKE_MS)
+    set_reconnect(socket)
     monitor = socket.get_monitor_socket(zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED)
     try:
         socket.connect(address)
@@ -289,12 +284,3 @@ def _open(address: str) -> "tuple[zmq.Context[Any], zmq.Socket[bytes], zmq.Socke
         context.destroy(linger=0)
         raise NotRunning(f"no broker can be at {address}: {exc}") from exc
     return context, socket, monitor
-
-
-def drain(descriptor: int) -> None:
-    """Empty a pipe that does not block."""
-    try:
-        while os.read(descriptor, 4096):
-            pass
-    except BlockingIOError:
-        pass

@@ -18,13 +18,13 @@ from typing import Any, Final
 
 import zmq
 
-from wakebus.broker.client.connection import HANDSHAKE_MS, RECONNECT_MAX_MS, RECONNECT_MS
 from wakebus.broker.client.pending_request import CLOSED
 from wakebus.broker.errors import NotRunning, Refused
 from wakebus.broker.protocol.event import Own, encode, frame_of, stamp
 from wakebus.broker.protocol.topics import check_topic
 from wakebus.broker.pubsub.sequences import Numbers
 from wakebus.broker.system.fork_safety import disown
+from wakebus.broker.system.zmq_options import set_reconnect
 
 HWM: Final = 10_000  # as the broker's own, EVENTS.md
 # For what is in the pipe at the end. A frozen broker must not hold a client that ends.
@@ -196,9 +196,7 @@ def _open(context: "zmq.Context[Any]", address: str) -> "zmq.Socket[bytes]":
     socket.setsockopt(zmq.SNDHWM, HWM)
     socket.setsockopt(zmq.XPUB_NODROP, 1)  # a full pipe is told, and so counted
     socket.setsockopt(zmq.IMMEDIATE, 1)  # a broker that goes takes its subscriptions along
-    socket.setsockopt(zmq.RECONNECT_IVL, RECONNECT_MS)
-    socket.setsockopt(zmq.RECONNECT_IVL_MAX, RECONNECT_MAX_MS)
-    socket.setsockopt(zmq.HANDSHAKE_IVL, HANDSHAKE_MS)
+    set_reconnect(socket)
     try:
         socket.connect(address)
     except zmq.ZMQError as exc:

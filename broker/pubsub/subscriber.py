@@ -18,12 +18,12 @@ from typing import Any, Final, NamedTuple
 import zmq
 
 from wakebus.broker.address import Plane
-from wakebus.broker.client.connection import HANDSHAKE_MS, RECONNECT_MAX_MS, RECONNECT_MS, drain
 from wakebus.broker.client.pending_request import CLOSED
 from wakebus.broker.errors import NotNow, NotRunning, WakebusError
 from wakebus.broker.protocol.topics import filters
 from wakebus.broker.pubsub.subscription import OnEvent, OnGap, Room, Subscription
 from wakebus.broker.system.fork_safety import disown, leave
+from wakebus.broker.system.zmq_options import drain, set_reconnect
 
 MAX_SUBSCRIPTIONS: Final = 65_000  # libzmq's own default is 1,023; each has a socket
 HWM: Final = 2_000  # EVENTS.md; as much again waits in the broker
@@ -233,9 +233,7 @@ def _open(
     socket: zmq.Socket[bytes] = context.socket(zmq.SUB)
     socket.setsockopt(zmq.LINGER, 0)
     socket.setsockopt(zmq.RCVHWM, HWM)
-    socket.setsockopt(zmq.RECONNECT_IVL, RECONNECT_MS)
-    socket.setsockopt(zmq.RECONNECT_IVL_MAX, RECONNECT_MAX_MS)
-    socket.setsockopt(zmq.HANDSHAKE_IVL, HANDSHAKE_MS)
+    set_reconnect(socket)
     try:
         for prefix in {prefix for pattern in patterns for prefix in filters(pattern)}:
             socket.setsockopt(zmq.SUBSCRIBE, prefix)
