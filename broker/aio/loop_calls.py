@@ -18,7 +18,7 @@ from wakebus.broker.aio.subscription import AsyncSubscription
 from wakebus.broker.client.calls import Ask, Pages, Row, Steps
 from wakebus.broker.client.client import CLOSE_S, Client
 from wakebus.broker.errors import WakebusError
-from wakebus.broker.system.fork_safety import watch
+from wakebus.broker.system.fork_safety import call_after_fork
 
 T = TypeVar("T")
 
@@ -34,7 +34,7 @@ class Looping:
         self._core = core
         self._closing = self._gone = False
         self._unbound()
-        watch(self)
+        call_after_fork(self)
 
     def _unbound(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None

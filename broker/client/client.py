@@ -27,7 +27,7 @@ from wakebus.broker.protocol.receipt import Answer as Answer
 from wakebus.broker.protocol.receipt import Receipt as Receipt
 from wakebus.broker.protocol.receipt import receipt
 from wakebus.broker.pubsub.topic_plane import Events
-from wakebus.broker.system.fork_safety import watch
+from wakebus.broker.system.fork_safety import call_after_fork
 
 if TYPE_CHECKING:  # a sender does not load them
     from wakebus.broker.client.delivery import Delivery
@@ -50,7 +50,7 @@ class Client(Events):
         self._socket = socket
         self._closed = False
         self._begin()
-        watch(self)
+        call_after_fork(self)
 
     def _begin(self, after: Transport | None = None) -> None:
         self.instance = os.urandom(8).hex()  # not by `secrets`: it loads OpenSSL

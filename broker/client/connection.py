@@ -21,7 +21,7 @@ import zmq
 from wakebus.broker.client.pending_request import Pending
 from wakebus.broker.errors import NotRunning, WakebusError
 from wakebus.broker.protocol import wire
-from wakebus.broker.system.fork_safety import FORKED, disown
+from wakebus.broker.system.fork_safety import FORKED, detach
 from wakebus.broker.system.zmq_options import drain, set_reconnect
 
 REREAD_S: Final = 0.5
@@ -73,7 +73,7 @@ class Transport:
         os.set_blocking(self._wake_write, False)
         os.set_blocking(self._wake_read, False)
         if process != os.getpid():  # a signal handler has forked meanwhile
-            disown(self._context)
+            detach(self._context)
             self._open()
             return
         self._thread = threading.Thread(target=self._run, name="wakebus io", daemon=True)
@@ -85,7 +85,7 @@ class Transport:
         self._begin()
         self._closing = self._ended = self.forked = True
         if self._thread is not None:
-            disown(self._context)
+            detach(self._context)
         for pending in left:
             pending.disown(NotRunning(FORKED))
 

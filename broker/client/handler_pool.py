@@ -8,7 +8,7 @@ import queue
 import threading
 from collections.abc import Callable
 
-from wakebus.broker.system.fork_safety import leave
+from wakebus.broker.system.fork_safety import exit_child
 
 
 class Workers:
@@ -52,7 +52,7 @@ class Workers:
             if not self._forked:
                 raise
         if self._forked:
-            leave(error)
+            exit_child(error)
 
     def after_fork(self) -> None:
         """In the child of a fork: at most the one that forked is there; the child ends with it."""

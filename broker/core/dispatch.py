@@ -15,7 +15,13 @@ from wakebus.broker.core.hub import Endpoint, Hub
 from wakebus.broker.core.mailbox import Entry
 from wakebus.broker.core.waiters import tell_waiters
 from wakebus.broker.protocol import wire
-from wakebus.broker.protocol.delivery_state import DEATHS, NEXT, Event, State, receipt_word
+from wakebus.broker.protocol.delivery_state import (
+    DEATHS,
+    NEXT,
+    DeliveryEvent,
+    DeliveryState,
+    receipt_word,
+)
 
 log = logging.getLogger("wakebus.delivering")
 
@@ -119,7 +125,7 @@ def bring_back(hub: Hub, endpoint: Endpoint, *, died: bool, why: str) -> None:
     for entry in endpoint.mailbox.holder_gone(died=died):
         if entry.deaths >= limit:
             reason = f"its receiver died {entry.deaths} times while it was in its hands"
-            give_up(hub, endpoint, entry, Event.EXHAUSTED, reason)
+            give_up(hub, endpoint, entry, DeliveryEvent.EXHAUSTED, reason)
             continue
         line = hub.line("returned", by=endpoint.name, why=why, deaths=entry.deaths)
         tell = partial(hub.announcer.message, "queued", endpoint.name, entry)
@@ -133,7 +139,7 @@ def bring_back(hub: Hub, endpoint: Endpoint, *, died: bool, why: str) -> None:
 def _mark_returned(entry: Entry, line: str, deaths: int, started: bool, store: Any) -> None:
     store.mark(
         *(entry.id, line),
-        state=State.QUEUED,
+        state=DeliveryState.QUEUED,
         deaths=deaths,
         redelivered=True,
         started_before=started,
@@ -149,7 +155,7 @@ def give_up(
     hub: Hub,
     endpoint: Endpoint,
     entry: Entry,
-    event: Event,
+    event: DeliveryEvent,
     reason: str,
     done: Callable[[], None] = _nothing,
     *,
@@ -168,14 +174,14 @@ def give_up(
 def orphan(hub: Hub, endpoint: Endpoint, entry: Entry) -> None:
     """Give up what waits for a session that has ended, or with the name of one."""
     reason = (FOR_IT if entry.session else WITH_IT).format(endpoint.name)
-    give_up(hub, endpoint, entry, Event.ORPHANED, reason)
+    give_up(hub, endpoint, entry, DeliveryEvent.ORPHANED, reason)
 
 
 def expire(hub: Hub) -> None:
     """Give up what waited past its deadline."""
     for endpoint in hub.endpoints.values():
         for entry in endpoint.mailbox.expired(hub.clock.mono()):
-            give_up(hub, endpoint, entry, Event.EXPIRED, _expired(endpoint, entry))
+            give_up(hub, endpoint, entry, DeliveryEvent.EXPIRED, _expired(endpoint, entry))
 
 
 def _expired(endpoint: Endpoint, entry: Entry) -> str:

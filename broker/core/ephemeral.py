@@ -15,7 +15,7 @@ from wakebus.broker.core.dispatch import orphan
 from wakebus.broker.core.hub import Endpoint, Hub
 from wakebus.broker.core.mailbox import Entry
 from wakebus.broker.errors import NameTaken
-from wakebus.broker.protocol.delivery_state import State
+from wakebus.broker.protocol.delivery_state import DeliveryState
 from wakebus.broker.store.store import Row, Store
 from wakebus.broker.system.processes import Holder, gone
 
@@ -126,12 +126,12 @@ def _end(hub: Hub, endpoint: Endpoint) -> None:
 def _waiting(endpoint: Endpoint) -> list[Entry]:
     """Return what nobody has; what has ended and only waits for its commit is not among it."""
     entries = endpoint.mailbox.entries.values()
-    return [entry for entry in entries if entry.state is State.QUEUED and not entry.out]
+    return [entry for entry in entries if entry.state is DeliveryState.QUEUED and not entry.out]
 
 
 def stays_dead(hub: Hub, endpoint: Endpoint, row: Row) -> str:
     """Return why a dead letter cannot come back: it would find a stranger, or nobody; else ""."""
-    orphaned = row["state"] == State.DEAD and row["reason"].startswith(ORPHANED)
+    orphaned = row["state"] == DeliveryState.DEAD and row["reason"].startswith(ORPHANED)
     if row["session"] and (orphaned or row["accepted"] < endpoint.ephemeral):
         return "its session has ended; send a new message to an endpoint that is there"
     if orphaned and not hub.known(endpoint.name):

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from heapq import heappop, heappush
 from typing import Final
 
-from wakebus.broker.protocol.delivery_state import ENDS, State
+from wakebus.broker.protocol.delivery_state import ENDS, DeliveryState
 
 LANE_MORE: Final = 64  # messages of one lane in one receiver's hands, with `more`
 
@@ -48,7 +48,7 @@ class Entry:
     def __init__(self, seq: int, id: str, lane: str, size: int, deadline: float) -> None:
         self.seq, self.id, self.lane, self.size = seq, id, lane, size
         self.deadline, self.accepted = deadline, 0.0  # monotonic seconds, bus time
-        self.state = State.QUEUED
+        self.state = DeliveryState.QUEUED
         self.deaths = 0
         self.redelivered = self.started_before = self.asks = self.claimed = False
         self.out = self.more = self.suspect = False
@@ -197,7 +197,7 @@ class Mailbox:
         entry = self.entries.pop(id)
         self.bytes -= entry.size
         lane = self._take_in(entry)
-        if entry.state is not State.DEAD:
+        if entry.state is not DeliveryState.DEAD:
             lane.put_off = ("", "")  # it got through: what waits now waits for another reason
         if entry in lane.waiting:
             lane.waiting.remove(entry)
@@ -244,8 +244,8 @@ class Mailbox:
             entry.deaths += died and entry in counted
             entry.suspect |= died
             entry.redelivered = True
-            entry.started_before |= entry.state is State.STARTED
-            entry.state = State.QUEUED
+            entry.started_before |= entry.state is DeliveryState.STARTED
+            entry.state = DeliveryState.QUEUED
             entry.token = None
             self.give_back(entry.id)
         yield from back

@@ -9,7 +9,7 @@ import json
 
 from wakebus.broker.core.hub import Endpoint, Hub, Turn
 from wakebus.broker.core.mailbox import Entry
-from wakebus.broker.protocol.delivery_state import State, receipt_word
+from wakebus.broker.protocol.delivery_state import DeliveryState, receipt_word
 from wakebus.broker.store.store import Row, Store
 from wakebus.broker.system.processes import Holder, Process
 
@@ -30,9 +30,9 @@ def load(hub: Hub, store: Store) -> None:
         entry.started_before = bool(row["started_before"])
         entry.asks, entry.claimed = bool(row["asks"]), bool(row["claimed"])
         entry.session, entry.accepted = row["id"] in for_sessions, row["accepted"]
-        entry.type, entry.told = row["type"], receipt_word(State(row["state"]))
+        entry.type, entry.told = row["type"], receipt_word(DeliveryState(row["state"]))
         endpoint.mailbox.add(entry)
-        if State(row["state"]) is not State.QUEUED:
+        if DeliveryState(row["state"]) is not DeliveryState.QUEUED:
             _in_hand(hub, endpoint, entry, row, store)
 
 
@@ -40,9 +40,9 @@ def _in_hand(hub: Hub, endpoint: Endpoint, entry: Entry, row: Row, store: Store)
     """Take up a delivery that was with a holder when the broker ended."""
     if endpoint.holder is None:  # killed between two commits: it had left
         entry.redelivered = True
-        entry.started_before |= row["state"] == State.STARTED
+        entry.started_before |= row["state"] == DeliveryState.STARTED
         return
-    entry.state, entry.token = State(row["state"]), row["token"]
+    entry.state, entry.token = DeliveryState(row["state"]), row["token"]
     endpoint.mailbox.adopt(entry.id)  # in its holder's hands, until that one is gone
     if entry.token and (stored := store.find(entry.id)):
         message = json.loads(stored["message"])

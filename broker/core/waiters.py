@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from wakebus.broker.core.hub import Hub, Request, Waiter
 from wakebus.broker.errors import BadMessage, Busy, TimedOut, UnknownId, WakebusError
-from wakebus.broker.protocol.delivery_state import State, receipt_word
+from wakebus.broker.protocol.delivery_state import DeliveryState, receipt_word
 from wakebus.broker.protocol.message import Message
 from wakebus.broker.store.store import Row, Store
 
@@ -23,7 +23,7 @@ MAX_OPEN: Final = 1_000  # waits of one connection
 
 def receipt(row: Row) -> dict[str, Any]:
     """Return a receipt's fields for a stored message."""
-    data = {"id": row["id"], "state": receipt_word(State(row["state"]))}
+    data = {"id": row["id"], "state": receipt_word(DeliveryState(row["state"]))}
     if row.get("outcome"):
         data["outcome"] = json.loads(row["outcome"])
     if row.get("reason"):

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Final
 
 
-class State(StrEnum):
+class DeliveryState(StrEnum):
     """Where a delivery is; the last three are ends."""
 
     QUEUED = "queued"
@@ -20,7 +20,7 @@ class State(StrEnum):
     DEAD = "dead"
 
 
-class Event(StrEnum):
+class DeliveryEvent(StrEnum):
     """What happens to a delivery."""
 
     GOT = "got"
@@ -36,29 +36,29 @@ class Event(StrEnum):
     RETRIED = "retried"  # a dead letter gets another life
 
 
-ENDS: Final = frozenset({State.HANDLED, State.REFUSED, State.DEAD})
-OPEN: Final = frozenset(State) - ENDS
-DEATHS: Final = frozenset({State.REFUSED, State.DEAD})
+ENDS: Final = frozenset({DeliveryState.HANDLED, DeliveryState.REFUSED, DeliveryState.DEAD})
+OPEN: Final = frozenset(DeliveryState) - ENDS
+DEATHS: Final = frozenset({DeliveryState.REFUSED, DeliveryState.DEAD})
 
-NEXT: Final[dict[tuple[State, Event], State]] = {
-    (State.QUEUED, Event.GOT): State.HELD,
-    (State.QUEUED, Event.STARTED): State.STARTED,
-    (State.HELD, Event.STARTED): State.STARTED,
+NEXT: Final[dict[tuple[DeliveryState, DeliveryEvent], DeliveryState]] = {
+    (DeliveryState.QUEUED, DeliveryEvent.GOT): DeliveryState.HELD,
+    (DeliveryState.QUEUED, DeliveryEvent.STARTED): DeliveryState.STARTED,
+    (DeliveryState.HELD, DeliveryEvent.STARTED): DeliveryState.STARTED,
     # A lost `got` must not turn a finished piece of work into a redelivery.
-    **{(state, Event.HANDLED): State.HANDLED for state in OPEN},
-    **{(state, Event.REFUSED): State.REFUSED for state in OPEN},
-    **{(state, Event.LATER): State.QUEUED for state in OPEN},
-    **{(state, Event.RETURNED): State.QUEUED for state in OPEN},
-    (State.QUEUED, Event.EXPIRED): State.DEAD,
-    (State.QUEUED, Event.EXHAUSTED): State.DEAD,
-    (State.QUEUED, Event.CANCELLED): State.DEAD,
-    (State.QUEUED, Event.ORPHANED): State.DEAD,
-    **{(state, Event.RETRIED): State.QUEUED for state in (State.DEAD, State.REFUSED)},
+    **{(state, DeliveryEvent.HANDLED): DeliveryState.HANDLED for state in OPEN},
+    **{(state, DeliveryEvent.REFUSED): DeliveryState.REFUSED for state in OPEN},
+    **{(state, DeliveryEvent.LATER): DeliveryState.QUEUED for state in OPEN},
+    **{(state, DeliveryEvent.RETURNED): DeliveryState.QUEUED for state in OPEN},
+    (DeliveryState.QUEUED, DeliveryEvent.EXPIRED): DeliveryState.DEAD,
+    (DeliveryState.QUEUED, DeliveryEvent.EXHAUSTED): DeliveryState.DEAD,
+    (DeliveryState.QUEUED, DeliveryEvent.CANCELLED): DeliveryState.DEAD,
+    (DeliveryState.QUEUED, DeliveryEvent.ORPHANED): DeliveryState.DEAD,
+    **{(state, DeliveryEvent.RETRIED): DeliveryState.QUEUED for state in DEATHS},
 }
 
 
-def receipt_word(state: State) -> str:
+def receipt_word(state: DeliveryState) -> str:
     """Return what the sender is told: `queued`, `delivered`, `handled` or `dead`."""
-    if state in (State.HELD, State.STARTED):
+    if state in (DeliveryState.HELD, DeliveryState.STARTED):
         return "delivered"
-    return "dead" if state in (State.REFUSED, State.DEAD) else str(state)
+    return "dead" if state in DEATHS else str(state)

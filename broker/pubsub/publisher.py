@@ -23,7 +23,7 @@ from wakebus.broker.errors import NotRunning, Refused
 from wakebus.broker.protocol.event import Own, encode, frame_of, stamp
 from wakebus.broker.protocol.topics import check_topic
 from wakebus.broker.pubsub.sequences import Numbers
-from wakebus.broker.system.fork_safety import disown
+from wakebus.broker.system.fork_safety import detach
 from wakebus.broker.system.zmq_options import set_reconnect
 
 HWM: Final = 10_000  # as the broker's own, EVENTS.md
@@ -164,7 +164,7 @@ class Publisher:
         """In the child of a fork: be closed, without a word to the parent's socket."""
         self._closed, self._there = True, False
         self._lock = threading.RLock()
-        disown(self._context)
+        detach(self._context)
 
     def close(self) -> None:
         """Let go of the socket; what is in its pipe has LINGER_MS to get out."""

@@ -22,7 +22,7 @@ from wakebus.broker.client.pending_request import CLOSED
 from wakebus.broker.errors import NotNow, NotRunning, WakebusError
 from wakebus.broker.protocol.topics import filters
 from wakebus.broker.pubsub.subscription import OnEvent, OnGap, Room, Subscription
-from wakebus.broker.system.fork_safety import disown, leave
+from wakebus.broker.system.fork_safety import detach, exit_child
 from wakebus.broker.system.zmq_options import drain, set_reconnect
 
 MAX_SUBSCRIPTIONS: Final = 65_000  # libzmq's own default is 1,023; each has a socket
@@ -144,7 +144,7 @@ class Subscriber:
         """In the child of a fork: be closed, without a word to the parent's sockets."""
         self._lock = threading.RLock()
         self._closing = self._ended = self._forked = True
-        disown(self._context)
+        detach(self._context)
         for subscription in (*self._open.values(), *(one for _, one, _ in self._new)):
             subscription.close()
 
@@ -182,7 +182,7 @@ class Subscriber:
     def leave_child(self, error: BaseException | None = None) -> None:
         """End the child of a fork in a handler, which has returned or raised `error`."""
         if self._forked:
-            leave(error)
+            exit_child(error)
 
     def _look_around(self, poller: zmq.Poller) -> None:
         with self._lock:

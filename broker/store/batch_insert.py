@@ -14,7 +14,7 @@ from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any, Final
 
 from wakebus.broker.errors import Unavailable
-from wakebus.broker.protocol.delivery_state import State
+from wakebus.broker.protocol.delivery_state import DeliveryState
 
 if TYPE_CHECKING:  # the store imports this file
     from wakebus.broker.store.store import Put, Row, Store, Work
@@ -59,7 +59,7 @@ def put_many(store: "Store", puts: "Sequence[Put]") -> "list[Row]":
         if store.db.in_transaction:
             store.db.execute("RELEASE many")
     first = last - len(puts) + 1
-    fresh = {"state": State.QUEUED, "fresh": True}
+    fresh = {"state": DeliveryState.QUEUED, "fresh": True}
     return [{"seq": first + n, "id": id, **fresh} for n, id in enumerate(ids)]
 
 
@@ -86,6 +86,6 @@ def _values(put: "Put") -> tuple[Any, ...]:
     msg = put.message
     return (
         *(msg.id, msg.sender, msg.to, msg.lane, msg.reply_to, msg.cause, msg.type),
-        *(State.QUEUED, len(put.blob), put.accepted, put.deadline),
+        *(DeliveryState.QUEUED, len(put.blob), put.accepted, put.deadline),
         *(put.asks, put.claimed, put.blob, put.log),
     )

@@ -11,7 +11,7 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
-from wakebus.broker.protocol.delivery_state import DEATHS, ENDS, NEXT, Event, State
+from wakebus.broker.protocol.delivery_state import DEATHS, ENDS, NEXT, DeliveryEvent, DeliveryState
 from wakebus.broker.protocol.message import DEFAULT_TTL_S
 from wakebus.broker.store.dead_letter_history import channel_result, in_doubt, kept
 
@@ -181,18 +181,18 @@ def revive(db: sqlite3.Connection, ids: Iterable[str], now: float, line: str) ->
 
 def _revive(db: sqlite3.Connection, id: str, now: float, line: str) -> Row | None:
     got = db.execute("SELECT * FROM message WHERE id=?", (id,)).fetchone()
-    if got is None or (State(got["state"]), Event.RETRIED) not in NEXT:
+    if got is None or (DeliveryState(got["state"]), DeliveryEvent.RETRIED) not in NEXT:
         return None  # somebody was quicker
     row = dict(got)
     message = json.loads(row["message"])
     ttl = float(message.get("ttl_s", DEFAULT_TTL_S))
     changes = {
         "seq": db.execute("SELECT max(seq)+1 FROM message").fetchone()[0],
-        "state": State.QUEUED,
+        "state": DeliveryState.QUEUED,
         "deadline": now + ttl,
         "deaths": 0,
         # A receiver that refused it had it; only what may have been done is `started`.
-        "redelivered": bool(row["redelivered"] or row["state"] == State.REFUSED),
+        "redelivered": bool(row["redelivered"] or row["state"] == DeliveryState.REFUSED),
         "started_before": in_doubt(row),
         "retried": row["retried"] + 1,
         **dict.fromkeys(("done", "reason", "outcome", "token")),

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from wakebus.broker.errors import Conflict, MailboxFull, Unavailable, UnknownTarget, WakebusError
 from wakebus.broker.protocol import message as messages
-from wakebus.broker.protocol.delivery_state import State
+from wakebus.broker.protocol.delivery_state import DeliveryState
 from wakebus.broker.store import batch_insert as bulk
 from wakebus.broker.store import lineage as story
 from wakebus.broker.store import retention as keeping
@@ -144,7 +144,7 @@ class Store:
             raise UnknownTarget(f"nobody ever registered {msg.to!r}", to=msg.to)
         if put.bounded:
             self.room.need(len(put.blob))
-        state = State.HANDLED if kept else State.QUEUED
+        state = DeliveryState.HANDLED if kept else DeliveryState.QUEUED
         cursor = self._db.execute(
             "INSERT INTO message (id, sender, endpoint, lane, key, reply_to, cause, type, state,"
             " size, accepted, deadline, asks, claimed, message, done, log)"

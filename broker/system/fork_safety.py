@@ -32,19 +32,19 @@ class Forks(Protocol):
 _living: "WeakSet[Forks]" = WeakSet()
 
 
-def watch(part: Forks) -> None:
+def call_after_fork(part: Forks) -> None:
     """Have `part.after_fork()` called in each forked child, as long as it lives."""
     _living.add(part)
 
 
-def disown(context: Any) -> None:
+def detach(context: Any) -> None:
     """Have pyzmq take a context and its sockets for closed: no call gets through, no destructor."""
     for socket in list(context._sockets):
         socket._closed = True
     context.closed = True
 
 
-def leave(error: BaseException | None = None) -> NoReturn:
+def exit_child(error: BaseException | None = None) -> NoReturn:
     """End this process, the child of a fork in a handler, which has returned or raised `error`."""
     status = 1
     if error is None or (isinstance(error, SystemExit) and error.code is None):

@@ -17,7 +17,13 @@ from wakebus.broker.core.mailbox import Entry
 from wakebus.broker.core.waiters import tell_waiters
 from wakebus.broker.errors import BadFrame, BadMessage, BadToken, Fenced, NotRegistered, TooBig
 from wakebus.broker.protocol import wire
-from wakebus.broker.protocol.delivery_state import ENDS, NEXT, Event, State, receipt_word
+from wakebus.broker.protocol.delivery_state import (
+    ENDS,
+    NEXT,
+    DeliveryEvent,
+    DeliveryState,
+    receipt_word,
+)
 from wakebus.broker.protocol.message import MAX_HOPS, MAX_PATH, check_name
 from wakebus.broker.protocol.outcome import WORK
 from wakebus.broker.store.store import Store
@@ -60,7 +66,7 @@ def got(hub: Hub, request: Request) -> None:
 def hold(hub: Hub, endpoint: Endpoint, entry: Entry, done: Callable[[], None]) -> bool:
     """The holder has it: store that, then `done`; return False where nothing changes."""
     endpoint.mailbox.adopt(entry.id)  # said of a message that was on its way back, too
-    state = NEXT.get((entry.state, Event.GOT))
+    state = NEXT.get((entry.state, DeliveryEvent.GOT))
     if state is None:
         return False
     entry.state = state
@@ -80,7 +86,7 @@ def started(hub: Hub, request: Request) -> None:
         _open_turn(hub, entry, turn, digest(request.payload["token"]))
     endpoint.mailbox.adopt(id)
     entry.work = ""
-    entry.state = NEXT.get((entry.state, Event.STARTED), entry.state)
+    entry.state = NEXT.get((entry.state, DeliveryEvent.STARTED), entry.state)
     line = hub.line("started", by=endpoint.name, pid=_pid(endpoint))
     answer = partial(hub.reply, request, {"id": id})
     _record(hub, endpoint, entry, line, answer, token=entry.token)
@@ -138,7 +144,7 @@ def handled(hub: Hub, request: Request) -> None:
     endpoint, entry, id = _entry(hub, request)
     outcome = _outcome(request.payload)
     line = hub.line("handled", by=endpoint.name, pid=_pid(endpoint))
-    _finish(hub, request, endpoint, entry, id, State.HANDLED, line, outcome, None)
+    _finish(hub, request, endpoint, entry, id, DeliveryState.HANDLED, line, outcome, None)
 
 
 def refused(hub: Hub, request: Request) -> None:
@@ -150,7 +156,7 @@ def refused(hub: Hub, request: Request) -> None:
         raise BadMessage("refused: `reason` is a text")
     reason = reason[:MAX_REASON]
     line = hub.line("refused", by=endpoint.name, pid=_pid(endpoint), reason=reason)
-    _finish(hub, request, endpoint, entry, id, State.REFUSED, line, outcome, reason)
+    _finish(hub, request, endpoint, entry, id, DeliveryState.REFUSED, line, outcome, reason)
 
 
 def _outcome(payload: Mapping[str, Any]) -> str | None:
@@ -176,7 +182,7 @@ def _finish(
     endpoint: Endpoint,
     entry: Entry | None,
     id: str,
-    state: State,
+    state: DeliveryState,
     line: str,
     outcome: str | None,
     reason: str | None,
@@ -186,9 +192,12 @@ def _finish(
         return
     # In memory at once: if the holder goes while the disk is slow, this does not come again.
     endpoint.mailbox.adopt(id)
-    entry.state = NEXT.get((entry.state, Event(state.value)), entry.state)
+    entry.state = NEXT.get((entry.state, DeliveryEvent(state.value)), entry.state)
     columns: dict[str, Any] = {"state": state, "outcome": outcome, "reason": reason, "token": None}
-    if state is State.HANDLED and (request.payload.get("outcome") or {}).get("wake") == "silent":
+    if (
+        state is DeliveryState.HANDLED
+        and (request.payload.get("outcome") or {}).get("wake") == "silent"
+    ):
         columns["silent"] = True  # it lies in the inbox for whoever looks
     end(hub, endpoint, entry, line, lambda: hub.reply(request, {"id": id}), **columns)
 
@@ -210,7 +219,7 @@ def later(hub: Hub, request: Request) -> None:
         hub.reply(request, {"id": id})
         return
     hub.end_turn(entry)
-    entry.state = NEXT[entry.state, Event.LATER]
+    entry.state = NEXT[entry.state, DeliveryEvent.LATER]
     why = str(request.payload.get("reason") or "")[:200]
     endpoint.mailbox.put_off(id, why, hub.clock.mono() + max(after, 0.001))
     entry.work = work or entry.work

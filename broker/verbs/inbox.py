@@ -15,7 +15,7 @@ from wakebus.broker.core.dispatch import give_up
 from wakebus.broker.core.hub import Endpoint, Hub, Request
 from wakebus.broker.core.mailbox import Entry
 from wakebus.broker.errors import BadMessage, Busy, Refused, UnknownId, WakebusError
-from wakebus.broker.protocol.delivery_state import OPEN, Event, State
+from wakebus.broker.protocol.delivery_state import OPEN, DeliveryEvent, DeliveryState
 from wakebus.broker.protocol.message import check_name
 from wakebus.broker.store import dead_letters as letters
 from wakebus.broker.store.dead_letters import Cursor, Page, Which
@@ -112,7 +112,7 @@ def _with_state(hub: Hub, name: str, row: Row) -> Row:
     """What has gone out and is not confirmed yet is in hand, too."""
     endpoint = hub.endpoints.get(name)
     entry = endpoint.mailbox.entries.get(row["id"]) if endpoint else None
-    out = entry is not None and entry.out and row["state"] == State.QUEUED
+    out = entry is not None and entry.out and row["state"] == DeliveryState.QUEUED
     return {**row, "state": "held"} if out else row
 
 
@@ -174,14 +174,14 @@ def _take_back(
 ) -> None:
     if entry.state not in OPEN:
         raise Refused(f"{entry.id} is {entry.state} already; nothing to take back")
-    if entry.out or entry.state is not State.QUEUED:
-        state = "on its way" if entry.state is State.QUEUED else entry.state
+    if entry.out or entry.state is not DeliveryState.QUEUED:
+        state = "on its way" if entry.state is DeliveryState.QUEUED else entry.state
         raise Refused(f"{entry.id} {IN_HAND.format(to=endpoint.name, state=state)}")
     sender = entry.lane.partition("\n")[0]
     name = by.get("by") or (f"process {by['pid']}" if by["pid"] else "somebody without a name")
     reason = f"cancelled by {name}"
     give_up(
-        *(hub, endpoint, entry, Event.CANCELLED, reason),
+        *(hub, endpoint, entry, DeliveryEvent.CANCELLED, reason),
         lambda: hub.reply(request, {"id": entry.id, "state": "dead", "reason": reason}),
         quiet=name == sender,  # it took its own message back
         **by,

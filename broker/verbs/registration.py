@@ -17,7 +17,7 @@ from wakebus.broker.core.dispatch import bring_back, pump
 from wakebus.broker.core.hub import Connection, Endpoint, Hub, Request
 from wakebus.broker.errors import BadMessage, BadVersion, Fenced, NotRegistered, WakebusError
 from wakebus.broker.protocol import wire
-from wakebus.broker.protocol.delivery_state import ENDS, State
+from wakebus.broker.protocol.delivery_state import ENDS, DeliveryState
 from wakebus.broker.protocol.message import check_name
 from wakebus.broker.system.processes import Holder, Process, check_claim, gone, start_of
 from wakebus.broker.verbs.acks import hold
@@ -141,8 +141,8 @@ def _take_stock(hub: Hub, endpoint: Endpoint, holding: list[dict[str, Any]]) -> 
         if entry.id not in ids and entry.state not in ENDS:
             # Lost in a pipe: it goes out again, no attempt.
             hub.end_turn(entry)
-            entry.started_before |= entry.state is State.STARTED
-            entry.state = State.QUEUED
+            entry.started_before |= entry.state is DeliveryState.STARTED
+            entry.state = DeliveryState.QUEUED
             mailbox.give_back(entry.id)
     for id, item in ids.items():
         if (entry_ := mailbox.entries.get(id)) is None:

@@ -21,7 +21,7 @@ from wakebus.broker.errors import (
     WakebusError,
 )
 from wakebus.broker.protocol import message as messages
-from wakebus.broker.protocol.delivery_state import State
+from wakebus.broker.protocol.delivery_state import DeliveryState
 from wakebus.broker.protocol.message import Message
 from wakebus.broker.store.store import Put, Row
 
@@ -106,7 +106,7 @@ def _stored(
         return
     hub.accepted += result["fresh"]
     live = hub.live(endpoint)
-    if result["fresh"] and result["state"] == State.QUEUED:
+    if result["fresh"] and result["state"] == DeliveryState.QUEUED:
         _enter(hub, endpoint, put, result["seq"])
     # The receipt goes first: on a burst the sender's next message waits for it.
     hub.reply(request, {**receipt(result), "to": put.message.to, "live": live, "ahead": ahead})

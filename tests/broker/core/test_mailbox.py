@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from wakebus.broker.core.mailbox import LANE_MORE, Entry, Mailbox
-from wakebus.broker.protocol.delivery_state import State
+from wakebus.broker.protocol.delivery_state import DeliveryState
 
 MIB = 1 << 20
 
@@ -112,10 +112,10 @@ def test_what_holds_a_lane_up_is_known() -> None:
     box.put_off("m1", "429", held_until=5.0)
     assert first.put_off == "429" and not second.put_off
     assert box.held_up(third) == ("m1", "429") and box.held_up(other) == ("", "")
-    first.state = State.DEAD
+    first.state = DeliveryState.DEAD
     box.end("m1")
     assert box.held_up(third) == ("m1", "429")
-    second.state = State.HANDLED
+    second.state = DeliveryState.HANDLED
     box.end("m2")
     assert box.held_up(third) == ("", "")
 
@@ -145,11 +145,11 @@ def test_a_death_counts_all_that_was_out_once() -> None:
     """PROTOCOL-6.8, PROTOCOL-6.9: nobody knows yet which one it was."""
     box = filled("a", "b", "c", window=2)
     take_all(box)
-    box.entries["m2"].state = State.STARTED
+    box.entries["m2"].state = DeliveryState.STARTED
     assert {e.id: e.deaths for e in box.holder_gone(died=True)} == {"m1": 1, "m2": 1}
     one, two, three = (box.entries[f"m{n}"] for n in (1, 2, 3))
     assert one.redelivered and not one.started_before and two.started_before
-    assert two.state is State.QUEUED and not three.redelivered
+    assert two.state is DeliveryState.QUEUED and not three.redelivered
 
 
 def test_leaving_is_no_death() -> None:
@@ -180,7 +180,7 @@ def test_what_has_ended_does_not_come_back() -> None:
     """PROTOCOL-8.3: an ack that waits for the disk survives its holder."""
     box = filled("a", "b")
     take_all(box)
-    box.entries["m1"].state = State.HANDLED
+    box.entries["m1"].state = DeliveryState.HANDLED
     assert [e.id for e in box.holder_gone(died=True)] == ["m2"]
     assert take_all(box) == ["m2"]
     box.end("m1")

@@ -12,8 +12,8 @@ from wakebus.broker.protocol.delivery_state import (
     ENDS,
     NEXT,
     OPEN,
-    Event,
-    State,
+    DeliveryEvent,
+    DeliveryState,
     receipt_word,
 )
 
@@ -21,7 +21,7 @@ assert broker.__file__
 PAGE = (Path(broker.__file__).parent / "PROTOCOL.md").read_text(encoding="utf-8")
 
 
-def _page_table() -> dict[tuple[State, Event], State]:
+def _page_table() -> dict[tuple[DeliveryState, DeliveryEvent], DeliveryState]:
     section = PAGE.split("## 6 ")[1].split("## 7 ")[0]
     found = {}
     for states, words, end in re.findall(
@@ -29,7 +29,7 @@ def _page_table() -> dict[tuple[State, Event], State]:
     ):
         if states != "from":
             for state, word in itertools.product(states.split(", "), words.split(", ")):
-                found[State(state), Event(word)] = State(end)
+                found[DeliveryState(state), DeliveryEvent(word)] = DeliveryState(end)
     return found
 
 
@@ -38,29 +38,33 @@ def test_the_page_and_the_table_are_the_same() -> None:
     assert _page_table() == NEXT
 
 
-@pytest.mark.parametrize(("state", "event"), [*itertools.product(sorted(ENDS), Event)])
-def test_an_end_is_an_end(state: State, event: Event) -> None:
+@pytest.mark.parametrize(("state", "event"), [*itertools.product(sorted(ENDS), DeliveryEvent)])
+def test_an_end_is_an_end(state: DeliveryState, event: DeliveryEvent) -> None:
     """PROTOCOL-6.1: nothing leads out of handled, refused and dead, but a dead letter's retry."""
-    retried = state in DEATHS and event is Event.RETRIED
+    retried = state in DEATHS and event is DeliveryEvent.RETRIED
     assert ((state, event) in NEXT) == retried
 
 
 @pytest.mark.parametrize("state", sorted(OPEN))
-def test_every_open_state_can_end_and_come_back(state: State) -> None:
+def test_every_open_state_can_end_and_come_back(state: DeliveryState) -> None:
     """PROTOCOL-6.1: a lost `got` or `started` never keeps a delivery from its end."""
-    ends = {NEXT[state, event] for event in (Event.HANDLED, Event.REFUSED)}
-    assert ends == {State.HANDLED, State.REFUSED}
-    assert NEXT[state, Event.RETURNED] is NEXT[state, Event.LATER] is State.QUEUED
+    ends = {NEXT[state, event] for event in (DeliveryEvent.HANDLED, DeliveryEvent.REFUSED)}
+    assert ends == {DeliveryState.HANDLED, DeliveryState.REFUSED}
+    assert (
+        NEXT[state, DeliveryEvent.RETURNED]
+        is NEXT[state, DeliveryEvent.LATER]
+        is DeliveryState.QUEUED
+    )
 
 
 def test_only_what_waits_is_given_up() -> None:
     """PROTOCOL-6.10: what is in somebody's hands neither expires nor is exhausted."""
-    given_up = {state for (state, _), end in NEXT.items() if end is State.DEAD}
-    assert given_up == {State.QUEUED}
+    given_up = {state for (state, _), end in NEXT.items() if end is DeliveryState.DEAD}
+    assert given_up == {DeliveryState.QUEUED}
 
 
 def test_words_of_receipts() -> None:
     """PROTOCOL-6.1: what a sender is told of each state."""
-    assert [receipt_word(state) for state in State] == [
+    assert [receipt_word(state) for state in DeliveryState] == [
         *("queued", "delivered", "delivered", "handled", "dead", "dead")
     ]
