@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, Literal, Protocol
 from urllib.parse import urlsplit
 
-from wakebus.adapters.errors import Scope, Uncertain
+from wakebus.adapters.errors import Result, Scope, Uncertain
 
-Word = Literal["sent", "rejected", "not_sent", "uncertain"]
 Unit = Literal["characters", "utf16", "bytes"]
 
 
@@ -188,7 +187,7 @@ class Adapter(Protocol):
 class Part:
     """What is known of one part of a text: `sent`, or `begun` and maybe accepted."""
 
-    word: Literal["sent", "begun"]
+    state: Literal["sent", "begun"]
     id: str = ""
     first: float = 0.0  # Unix seconds of the first try, by which the key's time counts
 
@@ -208,11 +207,11 @@ class Progress(Protocol):
         """Return the token of the chat in which parts were begun, "" where that is not known."""
         ...
 
-    def begin(self, number: int, now: float, found: str = "") -> None:
+    def begin_part(self, number: int, now: float, found: str = "") -> None:
         """Remember, before a byte goes out, that this part's request begins, and in which chat."""
         ...
 
-    def end(self, number: int, word: Word, id: str = "") -> None:
+    def end_part(self, number: int, result: Result, id: str = "") -> None:
         """Remember how it ended; what was certainly not accepted is as if never begun."""
         ...
 
@@ -227,7 +226,7 @@ class ChannelResult:
     parts: how many messages the text takes there, and how many of them are certainly sent.
     """
 
-    word: Word
+    result: Result
     platform: str = ""
     chat: str = ""
     id: str = ""
@@ -248,7 +247,7 @@ class ChannelResult:
         held: dict[str, Any] = {name: value for name, value in shown.items() if value}
         if self.parts > 1:
             held |= {"parts": self.parts, "done": self.done}
-        return {"channel": {"result": self.word, **held, "at": at}}
+        return {"channel": {"result": self.result, **held, "at": at}}
 
 
 def json_object(response: Response) -> dict[str, Any]:

@@ -17,23 +17,45 @@ What goes wrong between a text and a chat, sorted by what the caller does.
 Codes begin with `channel_`, because the broker has an `unavailable` of its own.
 """
 
-from typing import Any, Literal
+import math
+from types import TracebackType
+from typing import Any, ClassVar, Final, Literal, Self
 
 from wakebus.broker.errors import WakebusError
 
 Scope = Literal["chat", "app"]
+Result = Literal["sent", "rejected", "not_sent", "uncertain"]
+
+MAX_WAIT_S: Final = 3600.0  # a hint beyond this is a mistake or a ban; look again then
+LEAST_WAIT_S: Final = 0.1  # "again after 0 s", taken literally, is a flood
 
 
 class DeliveryError(WakebusError):
-    """A text did not (certainly) reach its chat. Never raised itself, only its branches."""
+    """
+    A text did not (certainly) reach its chat. Never raised itself, only its branches.
+
+    result: what the channel result says of a delivery that ends with it.
+    """
 
     code = "channel_error"
+    result: ClassVar[Result] = "uncertain"
+
+    @property
+    def wait(self) -> float | None:
+        """The wait asked for, in seconds, an hour at most; None for no time, and for none."""
+        return _usable(self.data.get("retry_after"))
+
+    @classmethod
+    def of_bug(cls, platform: str, bug: Exception) -> Self:
+        """Return this error for a bug of an adapter, named without its text."""
+        return cls(f"the adapter {platform!r} failed: {place_of(bug)}")
 
 
 class Rejected(DeliveryError):
     """The platform, or we before it, will not take this; change the message or the set-up."""
 
     code = "channel_rejected"
+    result = "rejected"
 
 
 class BadChannel(Rejected):
@@ -60,6 +82,7 @@ class NotSent(DeliveryError):
     """Certainly not accepted; the same request may succeed later."""
 
     code = "channel_not_sent"
+    result = "not_sent"
     retry = True
 
 
@@ -82,9 +105,19 @@ class Throttled(NotSent):
         self.retry_after = retry_after
         self.scope = scope
 
+    @property
+    def wait(self) -> float | None:
+        """The platform's wait: `retry_after` as far as it is a time."""
+        return _usable(self.retry_after)
+
 
 class Held(Throttled):
     """Not begun: our own pace, or the platform's circuit is open. `retry_after`: seconds."""
+
+    @property
+    def wait(self) -> float | None:
+        """Our own wait: a place that comes in a moment is one."""
+        return _usable(max(self.retry_after or 0.0, LEAST_WAIT_S))
 
 
 class Unavailable(NotSent):
@@ -115,3 +148,25 @@ class Uncertain(DeliveryError):
     """Written to the platform, and no answer that says what became of it."""
 
     code = "channel_uncertain"
+    result = "uncertain"
+
+
+def place_of(error: Exception) -> str:
+    """Return type and place of an error, without its text: that may hold a credential."""
+    return f"{type(error).__name__}{_where(error.__traceback__)}"
+
+
+def _where(frames: TracebackType | None) -> str:
+    if frames is None:
+        return ""
+    while frames.tb_next is not None:
+        frames = frames.tb_next
+    file = frames.tb_frame.f_code.co_filename.rpartition("/")[2]
+    return f" at {file}:{frames.tb_lineno}"
+
+
+def _usable(wait: object) -> float | None:
+    # An adapter may have passed on what the platform wrote: any type, NaN, a year.
+    if isinstance(wait, int | float) and LEAST_WAIT_S <= wait < math.inf:
+        return min(float(wait), MAX_WAIT_S)
+    return None

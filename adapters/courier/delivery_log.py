@@ -17,12 +17,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final, TypeVar
 
-from wakebus.adapters.base import Part, Word
+from wakebus.adapters.base import Part
 from wakebus.adapters.courier import delivery_log_file as notebook
 from wakebus.adapters.courier import delivery_log_rows as rows
 from wakebus.adapters.courier.delivery_log_rows import Ended, Row
 from wakebus.adapters.delivery.retry import STOPS, Stopped
-from wakebus.adapters.errors import Unavailable
+from wakebus.adapters.errors import Result, Unavailable
 from wakebus.adapters.pacing.cooldowns import Name
 
 log = logging.getLogger(__name__)
@@ -225,9 +225,9 @@ class Notes:
     @property
     def sent(self) -> int:
         """How many parts were sent."""
-        return sum(part.word == "sent" for part in self._parts.values())
+        return sum(part.state == "sent" for part in self._parts.values())
 
-    def begin(self, number: int, now: float, found: str = "") -> None:
+    def begin_part(self, number: int, now: float, found: str = "") -> None:
         """Store that this part's request begins; raises Stopped and Unavailable (not sent)."""
         if self.halt.is_set():
             raise Stopped(STOPS)
@@ -237,15 +237,15 @@ class Notes:
         self._parts.setdefault(number, Part("begun", first=now))
         self._found = found
 
-    def end(self, number: int, word: Word, id: str = "") -> None:
+    def end_part(self, number: int, result: Result, id: str = "") -> None:
         """Store how it ended. Raises nothing: what the disk does not take now is stored later."""
-        if word == "uncertain" or (word != "sent" and number in self._doubted):
+        if result == "uncertain" or (result != "sent" and number in self._doubted):
             return
         before = self._parts.pop(number, None)
         first = before.first if before else 0.0
-        if word == "sent":
+        if result == "sent":
             self._parts[number] = Part("sent", id, first)
-        self._book.end(self._message, number, Ended(self._epoch, word, id, first))
+        self._book.end(self._message, number, Ended(self._epoch, result, id, first))
 
     def over(self, *, again: bool = False) -> None:
         """Say that it has ended here. `again`: it may be retried, and what was sent is kept."""

@@ -10,7 +10,8 @@ import sqlite3
 from collections.abc import Container, Mapping
 from typing import Final, NamedTuple
 
-from wakebus.adapters.base import Part, Word
+from wakebus.adapters.base import Part
+from wakebus.adapters.errors import Result
 from wakebus.adapters.pacing.cooldowns import Name
 
 ENDED_S: Final = 86_400.0  # of running time; an ack waits at most for a broker's return
@@ -32,7 +33,7 @@ class Ended(NamedTuple):
     """How a part ended, and in whose hands."""
 
     epoch: int
-    word: Word
+    result: Result
     id: str
     first: float
 
@@ -77,7 +78,7 @@ def begin(
 
 def end(db: sqlite3.Connection, message: str, number: int, ended: Ended) -> None:
     """Keep how a part ended."""
-    if ended.word == "sent":
+    if ended.result == "sent":
         db.execute(
             "INSERT INTO part (message, number, word, id, first) VALUES (?, ?, 'sent', ?, ?)"
             " ON CONFLICT (message, number) DO UPDATE SET word='sent', id=excluded.id",

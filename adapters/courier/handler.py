@@ -169,7 +169,7 @@ class Courier:
 
     def _masked(self, result: ChannelResult) -> ChannelResult:
         """Return it without the values of secret settings, which platforms like to quote."""
-        if result.word == "sent":
+        if result.result == "sent":
             return result
         try:
             secrets = secrets_of(self._env())
@@ -218,16 +218,16 @@ class Courier:
     ) -> Outcome:
         """Return what the broker is told, and keep the notes accordingly."""
         # A success is told by the message's own outcome; what is held back was not tried.
-        level = logging.DEBUG if result.word == "sent" or held else logging.WARNING
+        level = logging.DEBUG if result.result == "sent" or held else logging.WARNING
         to = result.chat or message.channel or "no channel"
-        log.log(level, "%s to %s: %s: %s", message.id, line(to), result.word, result.reason)
+        log.log(level, "%s to %s: %s: %s", message.id, line(to), result.result, result.reason)
         if result.again:
             return self._waits.later(message.lane, message.id, result, held=held, work=work)
         self._waits.over(message.lane)
         if notes:
-            notes.over(again=result.word == "rejected")
+            notes.over(again=result.result == "rejected")
         outcome = result.to_outcome(self._now())
-        if result.word == "rejected":
+        if result.result == "rejected":
             return Refusal(result.reason, outcome)
         self.spool.over(message.body, self._now())
         return outcome
@@ -235,10 +235,10 @@ class Courier:
 
 def work_of(result: ChannelResult, notes: Notes | None) -> Work:
     """Return what is certain of the work on a message, for the time that it waits."""
-    if result.word == "uncertain":
+    if result.result == "uncertain":
         return "maybe"
     done = notes.parts() if notes else result.done
-    return "none" if result.word == "not_sent" and not done else ""
+    return "none" if result.result == "not_sent" and not done else ""
 
 
 def always_safe(adapter: Adapter) -> bool:

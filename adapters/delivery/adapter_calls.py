@@ -3,33 +3,26 @@ Calls into an adapter, which is somebody else's code: what it returns, or a Deli
 
 Rule 1: whatever it raises, the courier lives. These calls perform nothing, so a bug in one is
 `rejected`. Rule 2: a bug is shown by its type and place, never its text: that may hold a
-credential. Rule 3: what every call and every error means is asked here, so that the shell speaks
-of ways and tokens only.
+credential. Rule 3: what every call means is asked here, so that the shell speaks of ways and
+tokens only.
 """
 
-import math
-import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from wakebus.adapters import base
 from wakebus.adapters.abilities import HasToken, HasWays, KeysByWay, Measures, Uploads
-from wakebus.adapters.base import Adapter, Outgoing, Request, Target, Token, Transport, Word
+from wakebus.adapters.base import Adapter, Outgoing, Request, Target, Token, Transport
 from wakebus.adapters.errors import (
     BrokenAdapter,
     DeliveryError,
-    Held,
-    NotSent,
     Rejected,
-    Throttled,
     Unavailable,
+    place_of,
 )
 
 T = TypeVar("T")
-
-MAX_WAIT_S: Final = 3600.0  # a hint beyond this is a mistake or a ban; look again then
-LEAST_WAIT_S: Final = 0.1  # "again after 0 s", taken literally, is a flood
 
 
 def guarded(platform: str, step: Callable[[], T]) -> T:
@@ -39,7 +32,7 @@ def guarded(platform: str, step: Callable[[], T]) -> T:
     except DeliveryError:
         raise
     except Exception as exc:
-        raise BrokenAdapter(bug(platform, exc)) from exc
+        raise BrokenAdapter.of_bug(platform, exc) from exc
 
 
 def kept(step: Callable[[], T]) -> T:
@@ -49,7 +42,7 @@ def kept(step: Callable[[], T]) -> T:
     except DeliveryError:
         raise
     except Exception as exc:
-        raise Unavailable(f"the record of its parts cannot be kept: {place(exc)}") from exc
+        raise Unavailable(f"the record of its parts cannot be kept: {place_of(exc)}") from exc
 
 
 def parsed(adapter: Adapter, chat_id: str, thread: str | None) -> Target:
@@ -143,38 +136,3 @@ def performer(performers: Mapping[str, Transport], request: Request) -> Transpor
     if request.scheme not in performers:
         raise Rejected(f"nothing here speaks {request.scheme!r}")
     return performers[request.scheme]
-
-
-def word_of(error: DeliveryError) -> Word:
-    """Return the channel result's word that a delivery error is."""
-    if isinstance(error, Rejected):
-        return "rejected"
-    return "not_sent" if isinstance(error, NotSent) else "uncertain"
-
-
-def wait_of(error: DeliveryError) -> float | None:
-    """Return the platform's wait as it stands in the error, whatever it may be; or the gate's."""
-    if isinstance(error, Held):  # a place that comes in a moment is one
-        return max(error.retry_after or 0.0, LEAST_WAIT_S)
-    return error.retry_after if isinstance(error, Throttled) else error.data.get("retry_after")
-
-
-def usable_wait(wait: object) -> float | None:
-    """Return the platform's wait in seconds, an hour at most; None for no time, and for none."""
-    # An adapter may have passed on what the platform wrote: any type, NaN, a year.
-    if isinstance(wait, int | float) and LEAST_WAIT_S <= wait < math.inf:
-        return min(float(wait), MAX_WAIT_S)
-    return None
-
-
-def bug(platform: str, error: Exception) -> str:
-    """Return one line that names an adapter's bug, without its text."""
-    return f"the adapter {platform!r} failed: {place(error)}"
-
-
-def place(error: Exception) -> str:
-    """Return type and place of an error, without its text."""
-    frames = traceback.extract_tb(error.__traceback__)
-    file = frames[-1].filename.rpartition("/")[2] if frames else ""
-    where = f" at {file}:{frames[-1].lineno}" if frames else ""
-    return f"{type(error).__name__}{where}"

@@ -36,4 +36,4 @@ def ask(
     except DeliveryError:
         raise
     except Exception as exc:
-        raise BrokenAdapter(calls.bug(platform, exc)) from exc
+        raise BrokenAdapter.of_bug(platform, exc) from exc

@@ -8,11 +8,12 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from wakebus.adapters.base import Part, Transport, Word
+from wakebus.adapters.base import Part, Transport
 from wakebus.adapters.delivery.access_tokens import Tokens
 from wakebus.adapters.delivery.chat_lookup import Lookups
 from wakebus.adapters.delivery.passing import Gate, Open
 from wakebus.adapters.delivery.split_cache import Splits
+from wakebus.adapters.errors import Result
 
 
 def pause(seconds: float) -> bool:
@@ -54,14 +55,14 @@ class Memory:
         """Return the chat of the last part that was begun."""
         return self._found
 
-    def begin(self, number: int, now: float, found: str = "") -> None:
+    def begin_part(self, number: int, now: float, found: str = "") -> None:
         """Remember the part, by its first try, and its chat."""
         self._found = found
         self._parts.setdefault(number, Part("begun", first=now))
 
-    def end(self, number: int, word: Word, id: str = "") -> None:
+    def end_part(self, number: int, result: Result, id: str = "") -> None:
         """Remember how it ended."""
-        if word == "sent":
+        if result == "sent":
             self._parts[number] = Part("sent", id)
-        elif word != "uncertain":
+        elif result != "uncertain":
             self._parts.pop(number, None)

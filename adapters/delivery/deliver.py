@@ -27,21 +27,16 @@ from wakebus.adapters.base import (
     length,
 )
 from wakebus.adapters.delivery.adapter_calls import (
-    bug,
     guarded,
     measure_of,
     parsed,
-    place,
-    usable_wait,
-    wait_of,
-    word_of,
 )
 from wakebus.adapters.delivery.attachments import megabytes
 from wakebus.adapters.delivery.context import Memory, Tools
 from wakebus.adapters.delivery.parts import Sending
 from wakebus.adapters.delivery.split import split
 from wakebus.adapters.delivery.split_cache import Splits
-from wakebus.adapters.errors import BrokenAdapter, DeliveryError, Rejected, Uncertain
+from wakebus.adapters.errors import BrokenAdapter, DeliveryError, Rejected, Uncertain, place_of
 from wakebus.adapters.sanitize import line, plain
 from wakebus.adapters.transports.console_log import ChatLogs
 
@@ -76,7 +71,7 @@ def address(
     except DeliveryError:
         raise
     except Exception as exc:
-        raise BrokenAdapter(bug(asked.platform, exc)) from exc
+        raise BrokenAdapter.of_bug(asked.platform, exc) from exc
 
 
 def deliver(
@@ -109,7 +104,7 @@ def deliver(
     except DeliveryError as exc:
         return _failed(exc, target, sending, len(outgoing))
     except Exception as exc:  # a bug of ours or of the host's: nobody knows how far it came
-        doubt = Uncertain(f"the delivery failed: {place(exc)}")
+        doubt = Uncertain(f"the delivery failed: {place_of(exc)}")
         return _failed(doubt, target, sending, len(outgoing))
     sent = ChannelResult("sent", target.platform, str(target), id=line(id_, 200))
     return replace(sent, reason=line(sending.note), done=len(outgoing), parts=len(outgoing))
@@ -178,14 +173,13 @@ def _takers() -> list[str]:
 
 def result_of(error: DeliveryError, target: Target | None = None) -> ChannelResult:
     """Return the channel result that a delivery error is."""
-    word = word_of(error)
     return ChannelResult(
-        word,
+        error.result,
         target.platform if target else "",
         str(target) if target else "",
         reason=line(str(error.text)),
-        retry_after=usable_wait(wait_of(error)),
-        again=word == "not_sent" or error.data.get("again") is True,
+        retry_after=error.wait,
+        again=error.result == "not_sent" or error.data.get("again") is True,
     )
 
 

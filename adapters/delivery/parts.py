@@ -25,7 +25,6 @@ from wakebus.adapters.base import (
     Request,
     Target,
     Transport,
-    Word,
 )
 from wakebus.adapters.delivery import adapter_calls as calls
 from wakebus.adapters.delivery.context import Tools
@@ -37,10 +36,12 @@ from wakebus.adapters.errors import (
     Moved,
     NotSent,
     Rejected,
+    Result,
     Throttled,
     TokenRefused,
     Uncertain,
     WayClosed,
+    place_of,
 )
 
 log = logging.getLogger(__name__)
@@ -107,7 +108,7 @@ class Sending:
     def _part(self, number: int, outgoing: Outgoing) -> str:
         """Return the platform's id of this part, which is sent now or was before; or raise."""
         earlier = self._known.get(number)
-        if earlier and earlier.word == "sent":
+        if earlier and earlier.state == "sent":
             return earlier.id
         part = _Try(number, outgoing)
         if earlier:
@@ -217,13 +218,13 @@ class Sending:
         perform, request = self._ready(part, way, token)
         self._check(part)  # an upload may take longer than a key is good
         now = self._tools.now()
-        calls.kept(partial(self._progress.begin, part.number, now, self._errands.place))
+        calls.kept(partial(self._progress.begin_part, part.number, now, self._errands.place))
         try:
             sent = self._errands.send(perform, request)
         except DeliveryError as exc:
             if isinstance(exc, Uncertain) and part.doubt is None:
                 part.doubt, part.ways = now, (way,)
-            self._end(part.number, calls.word_of(exc) if part.doubt is None else "uncertain")
+            self._end(part.number, exc.result if part.doubt is None else "uncertain")
             raise
         self._end(part.number, "sent", sent.id)
         return sent.id
@@ -249,12 +250,12 @@ class Sending:
         request = calls.built(self._adapter, self._errands.target, outgoing)
         return calls.performer(self._tools.performers, request), request
 
-    def _end(self, number: int, word: Word, id: str = "") -> None:
+    def _end(self, number: int, result: Result, id: str = "") -> None:
         try:
-            self._progress.end(number, word, id)
+            self._progress.end_part(number, result, id)
         except Exception as exc:  # the part stays begun, which is the careful reading
             log.warning(
-                "part %d: %s, and it cannot be noted: %s", number + 1, word, calls.place(exc)
+                "part %d: %s, and it cannot be noted: %s", number + 1, result, place_of(exc)
             )
 
     def _check(self, part: _Try) -> None:
@@ -274,7 +275,7 @@ class Sending:
         if not isinstance(error, Uncertain):
             text = f"an earlier try may have been accepted; the last one: {text}"
         again = isinstance(error, NotSent | Uncertain) and self._safe(part)
-        return Uncertain(text, again=again, retry_after=calls.wait_of(error))
+        return Uncertain(text, again=again, retry_after=error.wait)
 
 
 def _light(outgoing: Outgoing) -> Outgoing:
@@ -290,6 +291,6 @@ def _worst(failed: list[NotSent]) -> DeliveryError:
     text = "; ".join(dict.fromkeys(error.text for error in failed))
     if all(isinstance(error, WayClosed) for error in failed):
         return Rejected(text)
-    waits = [calls.wait_of(error) for error in failed if not isinstance(error, WayClosed)]
-    known = [wait for wait in waits if isinstance(wait, int | float)]
+    waits = [error.wait for error in failed if not isinstance(error, WayClosed)]
+    known = [wait for wait in waits if wait is not None]
     return Throttled(text, retry_after=min(known) if len(known) == len(waits) else None)

@@ -39,6 +39,7 @@ from wakebus.adapters.errors import (
     Rejected,
     Unavailable,
     Uncertain,
+    place_of,
 )
 from wakebus.adapters.settings.redact import hidden
 
@@ -168,7 +169,7 @@ class Errands:
         except DeliveryError:
             raise
         except Exception as exc:
-            raise Uncertain(calls.bug(self.target.platform, exc)) from exc
+            raise Uncertain.of_bug(self.target.platform, exc) from exc
 
     def _fetch(self, request: Request) -> Token:
         adapter = self._adapter
@@ -210,4 +211,4 @@ class Errands:
         try:
             self._tools.gate.leave(self._adapter, self.target, error)
         except Exception as exc:  # what became of the message is known all the same
-            log.warning("%s: the gate was not told: %s", self.target, calls.place(exc))
+            log.warning("%s: the gate was not told: %s", self.target, place_of(exc))

@@ -17,7 +17,6 @@ from typing import Final, TypeVar
 
 from tenacity import RetryCallState, Retrying, retry_if_exception
 
-from wakebus.adapters.delivery.adapter_calls import usable_wait
 from wakebus.adapters.errors import (
     Held,
     Moved,
@@ -99,7 +98,7 @@ class Patience:
         return state.attempt_number >= TRIES or self._wait > self._left
 
     def _wait_after(self, error: BaseException | None, tries: int) -> float:
-        hint = usable_wait(error.retry_after) if isinstance(error, Throttled) else None
+        hint = error.wait if isinstance(error, Throttled) else None
         if hint is not None:
             return hint
         return FIRST_PAUSE_S * 2.0 ** (tries - 1) * (1.0 + SPREAD * self._jitter())

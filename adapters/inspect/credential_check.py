@@ -15,7 +15,7 @@ from wakebus.adapters.base import Adapter, Response, Token
 from wakebus.adapters.delivery import adapter_calls as calls
 from wakebus.adapters.delivery.aside import ask
 from wakebus.adapters.delivery.context import Tools
-from wakebus.adapters.errors import DeliveryError
+from wakebus.adapters.errors import DeliveryError, place_of
 from wakebus.adapters.sanitize import line
 from wakebus.adapters.settings.redact import hidden
 
@@ -28,7 +28,7 @@ _WITHOUT = "no answer that says so"
 class Checked(NamedTuple):
     """`ok`; `failed`, with the platform's words; `none`: there is no way to know."""
 
-    word: Literal["ok", "failed", "none"]
+    result: Literal["ok", "failed", "none"]
     text: str
 
 
@@ -45,7 +45,7 @@ def check(platform: str, adapter: Adapter, tools: Tools, secrets: Iterable[str] 
     except DeliveryError as exc:
         word, text = "failed", exc.text
     except Exception as exc:  # a bug of ours or of the host's
-        word, text = "failed", f"the check failed: {calls.place(exc)}"
+        word, text = "failed", f"the check failed: {place_of(exc)}"
     return Checked(word, line(hidden(text, known), 300))
 
 

@@ -18,7 +18,6 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NoReturn
 
 from wakebus.adapters.base import Adapter, ChannelResult, Limit, Target
-from wakebus.adapters.delivery.adapter_calls import usable_wait
 from wakebus.adapters.errors import DeliveryError, Held, Throttled, Unavailable, Uncertain
 from wakebus.adapters.pacing import rate_limiter as pace
 from wakebus.adapters.pacing.bulkhead import Crowd
@@ -155,7 +154,7 @@ class Gates:
                 self._learn(name, passage, now)
             if isinstance(error, Throttled):
                 scope = passage.names[0] if error.scope == "app" else passage.names[1]
-                if wait := usable_wait(error.retry_after):
+                if wait := error.wait:
                     self._shuts.ask(scope, wait, now)
 
     def _learn(self, name: Name, passage: "Passage", now: float) -> None:
@@ -207,7 +206,7 @@ class Gates:
 
 def _comes_again(result: ChannelResult | None) -> float | None:
     """Return after how many seconds a text comes again that is begun, None if it does not."""
-    if result is None or not result.again or not (result.done or result.word == "uncertain"):
+    if result is None or not result.again or not (result.done or result.result == "uncertain"):
         return None
     return result.retry_after or 0.0
 

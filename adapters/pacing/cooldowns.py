@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from wakebus.adapters.delivery.adapter_calls import MAX_WAIT_S
+from wakebus.adapters.errors import MAX_WAIT_S
 
 MOST: Final = 10_000
 LONG_S: Final = 10.0

@@ -23,8 +23,8 @@ class Tally:
             dict.fromkeys(("sent", "rejected", "not_sent", "uncertain", "held"), 0)
             | {"last_error": "", "last_error_at": 0},
         )
-        found["held" if held else result.word] += 1
-        if result.word != "sent" and not held:
+        found["held" if held else result.result] += 1
+        if result.result != "sent" and not held:
             found |= {"last_error": result.reason[:200], "last_error_at": round(at)}
 
     def counts(self) -> dict[str, dict[str, Any]]:

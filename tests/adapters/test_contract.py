@@ -307,9 +307,9 @@ def read_token(name: str, response: Response) -> tuple[str, Any]:
     try:
         token = adapter.parse_token(response)
     except Throttled as exc:
-        return result_of(exc).word, exc.retry_after
+        return result_of(exc).result, exc.retry_after
     except DeliveryError as exc:
-        return result_of(exc).word, None
+        return result_of(exc).result, None
     assert isinstance(token, Token) and token.value and token.value not in repr(token)
     return "token", (token.value, token.expires_s)
 
@@ -367,7 +367,7 @@ def read(adapter: Adapter, response: Response) -> tuple[str, dict[str, Any]]:
             with suppress(BadTarget):  # what the platform wrote there is checked as any chat id
                 assert adapter.parse_target(exc.chat_id, None)
             more = {"moved": exc.chat_id}
-        return result_of(exc).word, more
+        return result_of(exc).result, more
     assert isinstance(sent, Sent) and isinstance(sent.id, str)
     return "sent", {"id": sent.id}
 

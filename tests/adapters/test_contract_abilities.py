@@ -34,7 +34,7 @@ ANYTHING = {
 
 
 def word_of(error: DeliveryError) -> str:
-    return result_of(error).word
+    return result_of(error).result
 
 
 # --- look-ups ------------------------------------------------------------------------------

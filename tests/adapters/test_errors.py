@@ -1,6 +1,8 @@
 """The delivery errors' tree."""
 
+import math
 import pkgutil
+import re
 from importlib import import_module
 
 import pytest
@@ -39,3 +41,33 @@ def test_retry_says_what_the_caller_may_do() -> None:
     """Only what was certainly not accepted may be sent again as it is."""
     assert errors.Unavailable("down").retry and errors.Throttled("fast").retry
     assert not errors.Rejected("no").retry and not errors.Uncertain("perhaps").retry
+
+
+@pytest.mark.parametrize(
+    ("error", "result", "wait"),
+    [
+        (errors.Throttled("x", retry_after=3), "not_sent", 3),
+        (errors.Throttled("x", retry_after=10**9), "not_sent", errors.MAX_WAIT_S),
+        (errors.Throttled("x", retry_after=math.nan), "not_sent", None),
+        (errors.Throttled("x", retry_after="5"), "not_sent", None),  # type: ignore[arg-type]
+        (errors.Throttled("x", retry_after=0), "not_sent", None),
+        (errors.Held("x", retry_after=0), "not_sent", errors.LEAST_WAIT_S),
+        (errors.Held("x"), "not_sent", errors.LEAST_WAIT_S),
+        (errors.WayClosed("x"), "not_sent", None),
+        (errors.Uncertain("x", retry_after=4), "uncertain", 4),
+        (errors.Rejected("x"), "rejected", None),
+    ],
+)
+def test_results_and_waits(error: errors.DeliveryError, result: str, wait: float | None) -> None:
+    """ADP-5.4: one result for each error, and a wait that somebody can wait for."""
+    assert (error.result, error.wait) == (result, wait)
+
+
+def test_a_bug_is_named_by_its_place() -> None:
+    """ADP-5.5: type, file and line; never the text of the error."""
+    assert errors.place_of(KeyError("hush")) == "KeyError"
+    try:
+        dict[str, str]()["hush"]
+    except KeyError as exc:
+        found = errors.Uncertain.of_bug("probe", exc)
+    assert re.fullmatch(r"the adapter 'probe' failed: KeyError at test_errors\.py:\d+", found.text)

@@ -96,7 +96,7 @@ def test_a_text_arrives(house: House, carrier: Carrier) -> None:
     """ADP-16.1: as text, with its formatting, mentioning nobody; the id is the event's."""
     result = carrier(f"matrix:{house.room}", "**bold** 中文 <b>", "arrives")
     event = house.last()
-    assert (result.word, result.id) == ("sent", event["event_id"])
+    assert (result.result, result.id) == ("sent", event["event_id"])
     assert event["content"]["body"] == "**bold** 中文 <b>"
     assert event["content"]["m.mentions"] == {}
     assert "<strong>bold</strong>" in event["content"]["formatted_body"]
@@ -127,7 +127,7 @@ def test_a_lost_answer_and_a_restart(house: House, carrier: Carrier) -> None:
 
     carrier.tools = replace(carrier.tools, performers={"http": perform})
     result = carrier(f"matrix:{house.room}", "through a restart", "restart")
-    assert result.word == "sent" and result.id in lost[0].body.decode()
+    assert result.result == "sent" and result.id in lost[0].body.decode()
     assert house.bodies()[before:] == ["through a restart"]
 
 
@@ -135,32 +135,32 @@ def test_a_thread(house: House, carrier: Carrier) -> None:
     """ADP-16.3: the server counts the answer into the thread, in Hermes's writing too."""
     root = carrier(f"matrix:{house.room}", "root", "root").id
     for key, channel in (("t1", f"{house.room}?thread={root}"), ("t2", f"{house.room}:{root}")):
-        assert carrier(f"matrix:{channel}", "reply", key).word == "sent"
+        assert carrier(f"matrix:{channel}", "reply", key).result == "sent"
         assert house.last()["content"]["m.relates_to"]["event_id"] == root
     reply = house.last()["event_id"]
     path = f"/_matrix/client/v1/rooms/{quote(house.room)}/relations/{quote(root)}/m.thread"
     assert len(house.server.ask("GET", path, house.ada)["chunk"]) == 2
     result = carrier(f"matrix:{house.room}?thread={reply}", "in a reply", "t3")
-    assert result.word == "rejected" and "thread" in result.reason
+    assert result.result == "rejected" and "thread" in result.reason
 
 
 def test_an_alias(house: House, carrier: Carrier) -> None:
     """ADP-16.2: an alias leads to its room; one that nobody has is refused with advice."""
-    assert carrier("matrix:#bus:localhost", "by name", "alias").word == "sent"
+    assert carrier("matrix:#bus:localhost", "by name", "alias").result == "sent"
     assert house.bodies()[-1] == "by name"
     result = carrier("matrix:#nobody:localhost")
-    assert result.word == "rejected" and "M_NOT_FOUND" in result.reason
+    assert result.result == "rejected" and "M_NOT_FOUND" in result.reason
 
 
 def test_a_person(house: House, carrier: Carrier) -> None:
     """ADP-16.2: a person is the direct chat that the bot's account knows; it makes none."""
     result = carrier("matrix:@ada:localhost", "private")
-    assert result.word == "rejected" and "no direct chat with @ada:localhost" in result.reason
+    assert result.result == "rejected" and "no direct chat with @ada:localhost" in result.reason
     left, open_ = house.new_room(is_direct=True), house.new_room(is_direct=True)
     house.server.ask("POST", f"{V3}/rooms/{quote(left)}/leave", house.bot, {})
     path = f"{V3}/user/@bot:localhost/account_data/m.direct"
     house.server.ask("PUT", path, house.bot, {"@ada:localhost": [open_, left]})
-    assert carrier("matrix:@ada:localhost", "private", "dm").word == "sent"
+    assert carrier("matrix:@ada:localhost", "private", "dm").result == "sent"
     assert house.bodies(open_) == ["private"]
 
 
@@ -170,23 +170,23 @@ def test_an_encrypted_room(house: House, carrier: Carrier) -> None:
     state = [{"type": "m.room.encryption", "state_key": "", "content": encryption}]
     room = house.new_room(initial_state=state)
     result = carrier(f"matrix:{room}", "secret")
-    assert result.word == "rejected" and "MATRIX_ALLOW_UNENCRYPTED" in result.reason
+    assert result.result == "rejected" and "MATRIX_ALLOW_UNENCRYPTED" in result.reason
     assert house.bodies(room) == []
     allowed = Carrier(house.env(MATRIX_ALLOW_UNENCRYPTED="1"))
-    assert allowed(f"matrix:{room}", "open", "open").word == "sent"
+    assert allowed(f"matrix:{room}", "open", "open").result == "sent"
     assert house.bodies(room) == ["open"]
 
 
 def test_a_room_that_the_bot_is_not_in(house: House, carrier: Carrier) -> None:
     """ADP-16.6: refused, with what to do."""
     result = carrier(f"matrix:{house.server.room(house.ada)}")
-    assert result.word == "rejected" and "invite the bot" in result.reason
+    assert result.result == "rejected" and "invite the bot" in result.reason
 
 
 def test_a_wrong_token(house: House) -> None:
     """ADP-16.6: refused, with the setting, and without the token."""
     result = Carrier(house.env(MATRIX_ACCESS_TOKEN="syt_wrong_1234567890"))(f"matrix:{house.room}")
-    assert result.word == "rejected"
+    assert result.result == "rejected"
     assert "M_UNKNOWN_TOKEN" in result.reason and "MATRIX_ACCESS_TOKEN" in result.reason
     assert "syt_wrong" not in result.reason
 
@@ -194,9 +194,10 @@ def test_a_wrong_token(house: House) -> None:
 def test_check(house: House, carrier: Carrier) -> None:
     """ADP-16.9: the server says whose token it is, and nobody sees it."""
     good = check("matrix", Matrix(house.env()), carrier.tools)
-    assert (good.word, good.text) == ("ok", "@bot:localhost")
+    assert (good.result, good.text) == ("ok", "@bot:localhost")
     assert (
-        check("matrix", Matrix(house.env(MATRIX_ACCESS_TOKEN="x")), carrier.tools).word == "failed"
+        check("matrix", Matrix(house.env(MATRIX_ACCESS_TOKEN="x")), carrier.tools).result
+        == "failed"
     )
 
 
@@ -209,7 +210,7 @@ def test_a_long_text(house: House, carrier: Carrier, text: str) -> None:
     """ADP-16.7: measured, no part is too large for the server, and all of the text arrives."""
     before = len(house.bodies())
     result = carrier(f"matrix:{house.room}", text, f"long{len(text)}")
-    assert (result.word, result.done) == ("sent", result.parts)
+    assert (result.result, result.done) == ("sent", result.parts)
     assert result.parts > 1
     assert "".join("".join(house.bodies()[before:]).split()) == "".join(text.split())
 
@@ -220,7 +221,7 @@ def test_an_event_that_is_too_large(house: House, carrier: Carrier) -> None:
     assert isinstance(adapter, Matrix)
     adapter.measure = lambda text: 1  # type: ignore[method-assign]
     result = deliver(adapter, target, "x" * 70_000, "large", carrier.tools)
-    assert result.word == "rejected" and "M_TOO_LARGE" in result.reason
+    assert result.result == "rejected" and "M_TOO_LARGE" in result.reason
 
 
 def test_too_fast(house: House, carrier: Carrier) -> None:
@@ -230,10 +231,10 @@ def test_too_fast(house: House, carrier: Carrier) -> None:
     try:
         for key in ("fast1", "fast2"):
             result = carrier(f"matrix:{house.room}", key, key)
-            while result.again and result.word == "not_sent":
+            while result.again and result.result == "not_sent":
                 assert result.retry_after is not None and 0 < result.retry_after < 2
                 result = carrier(f"matrix:{house.room}", key, key)
-            assert result.word == "sent"
+            assert result.result == "sent"
     finally:
         house.slow(0, 0)
     assert house.bodies()[before:] == ["fast1", "fast2"]
@@ -244,7 +245,7 @@ def test_a_file(house: House, carrier: Carrier, kind: str, msgtype: str) -> None
     """ADP-16.10: the file is on the server, and the room shows it by its name."""
     result = send_file(house, carrier, File("бюджет 1.bin", b"\x00data", kind), f"file {kind}")
     content = house.last()["content"]
-    assert result.word == "sent"
+    assert result.result == "sent"
     assert (content["msgtype"], content["body"]) == (msgtype, "бюджет 1.bin")
     assert content["info"] == {"mimetype": kind, "size": 5}
     server, _, media = content["url"].removeprefix("mxc://").partition("/")

@@ -40,7 +40,7 @@ EACH = [FEISHU, GROUP, USER]
 def test_one_text(platform: Platform, channel: str) -> None:
     """ADP-9.1, ADP-10.1: one token, one request, the platform's id."""
     result = Carrier(env(platform))(channel, "hello 中")
-    assert (result.word, bool(result.id)) == ("sent", True)
+    assert (result.result, bool(result.id)) == ("sent", True)
     assert platform.texts() == ["hello 中"]
     assert [len(platform.requests(route)) for route in ("token", "send")] == [1, 1]
 
@@ -49,7 +49,7 @@ def test_one_text(platform: Platform, channel: str) -> None:
 def test_a_custom_bot(platform: Platform, channel: str) -> None:
     """ADP-9.6, ADP-10.5: one request, no token and no id."""
     result = Carrier(env(platform))(channel)
-    assert (result.word, result.id) == ("sent", "")
+    assert (result.result, result.id) == ("sent", "")
     assert (platform.texts(), platform.requests("token")) == (["hi"], [])
 
 
@@ -62,7 +62,7 @@ def test_b3_accepted_and_lost(
     """B3: the answer is lost after the message was taken: the same uuid, and one message."""
     platform.plan("send", "reset_after_write")
     result = Carrier(env(platform))(channel, key="k" * 64)
-    assert (result.word, len(platform.requests()), len(platform.texts())) == expected
+    assert (result.result, len(platform.requests()), len(platform.texts())) == expected
     assert len({seen.key for seen in platform.requests()}) == 1
 
 
@@ -72,7 +72,7 @@ def test_b3_parts(platform: Platform) -> None:
     platform.plan("send", "ok", "reset_after_write", "throttle_429", "ok")
     result = Carrier(env(platform))(FEISHU, text, key="0199c0ffee-" * 5)
     uuids = [seen.key for seen in platform.requests()]
-    assert (result.word, result.parts) == ("sent", len(platform.texts()))
+    assert (result.result, result.parts) == ("sent", len(platform.texts()))
     assert len(uuids) == result.parts + 2 and uuids[1] == uuids[2] == uuids[3]
     assert len(set(uuids)) == result.parts >= 3 and all(0 < len(uuid) <= 50 for uuid in uuids)
     assert "".join(platform.texts()).split() == text.split()
@@ -85,7 +85,7 @@ def test_b15_token_refused(platform: Platform) -> None:
         carrier(channel)
         platform.plan("send", "token_expired_once")
         tokens, sends = len(platform.requests("token")), len(platform.requests())
-        assert [carrier(channel, key=key).word for key in ("k2", "k3")] == ["sent", "sent"]
+        assert [carrier(channel, key=key).result for key in ("k2", "k3")] == ["sent", "sent"]
         assert len(platform.requests("token")) == tokens + 1
         refused, again, after = platform.requests()[sends:]
         assert refused.key == again.key != after.key or channel != FEISHU
@@ -97,7 +97,7 @@ def test_b15_still_refused(platform: Platform) -> None:
     for channel in EACH:
         tokens, sends = len(platform.requests("token")), len(platform.requests())
         platform.plan("send", "token_expired_once", "token_expired_once")
-        assert Carrier(env(platform))(channel).word == "not_sent"
+        assert Carrier(env(platform))(channel).result == "not_sent"
         assert len(platform.requests("token")) == tokens + 2
         assert len(platform.requests()) == sends + 2
         assert platform.texts() == []
@@ -107,7 +107,7 @@ def test_wrong_secret(platform: Platform) -> None:
     """ADP-9.5, ADP-10.6: wrong credentials are final, and no text leaves; the variable is named."""
     for channel, name in ((FEISHU, "FEISHU_APP_SECRET"), (GROUP, "DINGTALK_CLIENT_SECRET")):
         result = Carrier({**env(platform), name: "wrong"})(channel)
-        assert result.word == "rejected" and name in result.reason
+        assert result.result == "rejected" and name in result.reason
         assert platform.requests() == []
 
 
@@ -119,11 +119,11 @@ def test_no_token(platform: Platform, channel: str, step: Step) -> None:
     asked = 3 if step in ("html", "throttle_429") else 1  # ADP-5.13: silence is the courier's
     platform.plan("token", *[step] * asked)
     carrier = Carrier(env(platform))
-    assert carrier(channel).word == ("rejected" if final else "not_sent")
+    assert carrier(channel).result == ("rejected" if final else "not_sent")
     assert len(platform.requests("token")) == asked
     assert platform.requests() == []
     if not final:
-        assert carrier(channel).word == "sent"
+        assert carrier(channel).result == "sent"
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_no_token(platform: Platform, channel: str, step: Step) -> None:
 def test_b12_staff_lists(platform: Platform, step: Step, word: str, requests: int) -> None:
     """B12: 200 with a list that names the user is no success: never, or later."""
     platform.plan("send", step)
-    assert Carrier(env(platform))(USER).word == word
+    assert Carrier(env(platform))(USER).result == word
     assert len(platform.requests()) == requests
 
 
@@ -142,7 +142,7 @@ def test_b18_hint(platform: Platform) -> None:
     platform.hint = 0.5
     platform.plan("send", "throttle_429", "throttle_in_200")
     carrier = Carrier(env(platform))
-    assert (carrier(FEISHU).word, platform.texts()) == ("sent", ["hi"])
+    assert (carrier(FEISHU).result, platform.texts()) == ("sent", ["hi"])
     assert carrier.waits[0] == 0.5 and len(carrier.waits) == 2
 
 
@@ -153,7 +153,7 @@ def test_b18_long_hint(platform: Platform) -> None:
         platform.plan("send", "throttle_429")
         carrier = Carrier(env(platform))
         result = carrier(channel)
-        assert (result.word, result.retry_after, carrier.waits) == ("not_sent", 45.0, [])
+        assert (result.result, result.retry_after, carrier.waits) == ("not_sent", 45.0, [])
 
 
 def test_robot_too_fast(platform: Platform) -> None:
@@ -161,14 +161,14 @@ def test_robot_too_fast(platform: Platform) -> None:
     platform.hint = None
     platform.plan("webhook", "throttle_429")
     result = Carrier(env(platform))("dingtalk:webhook")
-    assert (result.word, result.retry_after) == ("not_sent", 600.0)
+    assert (result.result, result.retry_after) == ("not_sent", 600.0)
     assert len(platform.requests("webhook")) == 1
 
 
 def test_session_first(platform: Platform) -> None:
     """ADP-10.3: a session webhook that came with the message is used, and needs no token."""
     result = Carrier(env(platform))(GROUP, webhook=session(platform))
-    assert (result.word, platform.texts()) == ("sent", ["hi"])
+    assert (result.result, platform.texts()) == ("sent", ["hi"])
     assert [len(platform.requests(r)) for r in ("session", "token", "send")] == [1, 0, 0]
 
 
@@ -177,7 +177,7 @@ def test_session_expired(platform: Platform) -> None:
     platform.plan("session", "session_expired")
     carrier = Carrier(env(platform))
     result = carrier(GROUP, webhook=session(platform))
-    assert (result.word, platform.texts("cidA=="), carrier.waits) == ("sent", ["hi"], [])
+    assert (result.result, platform.texts("cidA=="), carrier.waits) == ("sent", ["hi"], [])
     assert [len(platform.requests(r)) for r in ("session", "send")] == [1, 1]
 
 
@@ -186,7 +186,7 @@ def test_session_expired_alone(platform: Platform) -> None:
     platform.plan("session", "session_expired")
     alone = {"DINGTALK_WEBHOOK_BASE": platform.url}
     result = Carrier(alone)(GROUP, webhook=session(platform))
-    assert result.word == "rejected" and "session" in result.reason
+    assert result.result == "rejected" and "session" in result.reason
     assert "hush" not in result.reason
 
 
@@ -194,7 +194,7 @@ def test_session_expired_alone(platform: Platform) -> None:
 def test_session_in_doubt(platform: Platform, step: Step) -> None:
     """ADP-10.3, ADP-10.4: what may have been accepted by one way is not sent by another."""
     platform.plan("session", step)
-    assert Carrier(env(platform))(GROUP, webhook=session(platform)).word == "uncertain"
+    assert Carrier(env(platform))(GROUP, webhook=session(platform)).result == "uncertain"
     assert (len(platform.requests("session")), platform.requests()) == (1, [])
 
 
@@ -203,7 +203,7 @@ def test_dingtalk_never_twice(platform: Platform) -> None:
     text = "\n\n".join(f"paragraph {n} " + "x" * 4000 for n in range(12))
     platform.plan("send", "ok", "reset_after_write")
     result = Carrier(env(platform))(GROUP, text)
-    assert (result.word, result.again, result.done) == ("uncertain", False, 1)
+    assert (result.result, result.again, result.done) == ("uncertain", False, 1)
     assert len(platform.requests()) == 2 and result.parts > 2
 
 
@@ -212,7 +212,7 @@ def test_b20_permanent(platform: Platform) -> None:
     for channel in EACH:
         before = len(platform.requests())
         platform.plan("send", "error_in_200")
-        assert Carrier(env(platform))(channel).word == "rejected"
+        assert Carrier(env(platform))(channel).result == "rejected"
         assert len(platform.requests()) == before + 1
 
 
@@ -220,18 +220,18 @@ def test_b20_permanent(platform: Platform) -> None:
 def test_b9_home(platform: Platform, channel: str) -> None:
     """B9: a bare platform is its home channel; without one it is an error that names it."""
     settings = env(platform)
-    assert Carrier({**settings, **HOME})(channel).word == "sent"
+    assert Carrier({**settings, **HOME})(channel).result == "sent"
     home = HOME[f"{channel.upper()}_HOME_CHANNEL"]
     assert platform.texts(home) == ["hi"]
     result = Carrier(settings)(channel)
-    assert result.word == "rejected" and f"{channel.upper()}_HOME_CHANNEL" in result.reason
+    assert result.result == "rejected" and f"{channel.upper()}_HOME_CHANNEL" in result.reason
 
 
 @pytest.mark.parametrize("channel", [FEISHU, GROUP])
 def test_b9_explicit(platform: Platform, channel: str) -> None:
     """B9: an explicit chat that fails never falls back to the home channel."""
     platform.plan("send", "error_in_200")
-    assert Carrier({**env(platform), **HOME})(channel).word == "rejected"
+    assert Carrier({**env(platform), **HOME})(channel).result == "rejected"
     assert platform.texts() == [] and len(platform.requests()) == 1
 
 
@@ -243,7 +243,7 @@ EMOJI = "👨‍👩‍👧‍👦"
 def test_b23_b27_long(platform: Platform, channel: str, text: str) -> None:
     """B23, B27: each part is within the platform's own limit, whole emoji, nothing lost."""
     result = Carrier(env(platform))(channel, text)
-    assert (result.word, result.parts) == ("sent", len(platform.texts()))
+    assert (result.result, result.parts) == ("sent", len(platform.texts()))
     sent = "".join(part.replace("  \n", "\n") for part in platform.texts())
     assert "".join(sent.split()) == "".join(text.split())
     assert "\ufffd" not in sent

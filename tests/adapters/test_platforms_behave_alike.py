@@ -81,7 +81,7 @@ def check(platform: Platform, case: Case, step: Step) -> None:
     sent, stood = len(platform.requests()), len(platform.texts())
     carrier = Carrier(platform.settings(case.platform), impatient=step.startswith("hang"))
     platform.plan("send", step)
-    word, wanted = carrier(case.channel, key=f"k-{step}").word, expected(case, step)
+    word, wanted = carrier(case.channel, key=f"k-{step}").result, expected(case, step)
     platform.wait_for(sent + wanted[1])
     requests, texts = platform.requests()[sent:], platform.texts()[stood:]
     assert (word, len(requests), len(texts)) == wanted, (step, requests)
@@ -126,10 +126,10 @@ def test_b2_nobody_there(case: Case) -> None:
     port, came = free_port(), list[Platform]()
     carrier = Carrier(RULES[case.platform].settings(f"http://127.0.0.1:{port}"))
     result = carrier(case.channel)
-    assert result.word == "not_sent" and result.again and carrier.waits
+    assert result.result == "not_sent" and result.again and carrier.waits
     carrier.meanwhile = lambda: came.append(Platform(port=port)) if not came else None
     try:
-        assert carrier(case.channel).word == "sent"
+        assert carrier(case.channel).result == "sent"
         assert (came[0].texts(), len(came[0].requests())) == (["hi"], 1)
     finally:
         for platform in came:
@@ -143,9 +143,9 @@ def test_b19_throttled_in_the_middle(platform: Platform, case: Case) -> None:
     carrier = Carrier(platform.settings(case.platform))
     result = carrier(case.channel, long_text())
     if wait := SLOW.get(case.platform):  # the courier's
-        assert (result.word, result.done, result.retry_after) == ("not_sent", 1, wait)
+        assert (result.result, result.done, result.retry_after) == ("not_sent", 1, wait)
         return
-    assert (result.word, result.done) == ("sent", result.parts)
+    assert (result.result, result.done) == ("sent", result.parts)
     assert "".join(platform.texts(case.chat)).split() == long_text().split()
 
 
@@ -154,7 +154,7 @@ def test_a_part_that_is_refused(platform: Platform, case: Case) -> None:
     """ADP-5.9: the part after the refused one is not sent, and the outcome says how many were."""
     platform.plan("send", "ok", "permanent")
     result = Carrier(platform.settings(case.platform))(case.channel, long_text())
-    assert (result.word, result.done, len(platform.requests())) == ("rejected", 1, 2)
+    assert (result.result, result.done, len(platform.requests())) == ("rejected", 1, 2)
 
 
 @PARTED
@@ -163,9 +163,9 @@ def test_it_goes_on_where_it_was(platform: Platform, case: Case) -> None:
     platform.plan("send", "ok", "throttle_429", "throttle_429", "throttle_429")
     carrier, memory = Carrier(platform.settings(case.platform)), Memory()
     first = carrier(case.channel, long_text(), progress=memory)
-    assert (first.word, first.done, first.again) == ("not_sent", 1, True)
+    assert (first.result, first.done, first.again) == ("not_sent", 1, True)
     platform.forget_plans()
-    assert carrier(case.channel, long_text(), progress=memory).word == "sent"
+    assert carrier(case.channel, long_text(), progress=memory).result == "sent"
     assert "".join(platform.texts(case.chat)).split() == long_text().split()
 
 
@@ -175,7 +175,7 @@ def test_b1_never_twice(platform: Platform, case: Case, step: Step) -> None:
     """B1: without a key what may stand there is not sent again, nor what follows it."""
     platform.plan("send", "ok", step)
     result = Carrier(platform.settings(case.platform))(case.channel, long_text())
-    assert (result.word, result.again, result.done) == ("uncertain", False, 1)
+    assert (result.result, result.again, result.done) == ("uncertain", False, 1)
     assert len(platform.requests()) == len(platform.texts()) == 2
 
 
@@ -185,7 +185,7 @@ def test_b4_the_same_key(platform: Platform, case: Case) -> None:
     platform.plan("send", "ok", "error_500", "ok", "reset_after_write")
     result = Carrier(platform.settings(case.platform))(case.channel, long_text(), "k" * 60)
     keys = [seen.key for seen in platform.requests()]
-    assert (result.word, result.parts) == ("sent", len(platform.texts()))
+    assert (result.result, result.parts) == ("sent", len(platform.texts()))
     assert len(keys) == result.parts + 2 and len(set(keys)) == result.parts
     assert "".join(platform.texts(case.chat)).split() == long_text().split()
 
@@ -196,12 +196,12 @@ def test_b4_a_key_that_is_over(platform: Platform, case: Case) -> None:
     carrier, memory = Carrier(platform.settings(case.platform)), Memory()
     platform.plan("send", "reset_after_write", "reset_after_write", "reset_after_write")
     first = carrier(case.channel, progress=memory)
-    assert (first.word, first.again) == ("uncertain", True)
+    assert (first.result, first.again) == ("uncertain", True)
     platform.forget_plans()
     carrier.time += platform.rules[case.platform].key_s
     sent = len(platform.requests())
     second = carrier(case.channel, progress=memory)
-    assert (second.word, second.again) == ("uncertain", False)
+    assert (second.result, second.again) == ("uncertain", False)
     assert len(platform.requests()) == sent and platform.texts() == ["hi"]
 
 
@@ -212,7 +212,7 @@ HOOKS = pytest.mark.parametrize("name", ["feishu", "dingtalk", "wecom", "slack",
 def test_b4_a_webhook_has_no_key(platform: Platform, name: str) -> None:
     """B1, B4: a webhook has no key (Discord's no nonce): in doubt nothing is sent again."""
     platform.plan("webhook", "error_500")
-    assert Carrier(platform.settings(name))(f"{name}:webhook").word == "uncertain"
+    assert Carrier(platform.settings(name))(f"{name}:webhook").result == "uncertain"
     assert (len(platform.requests("webhook")), platform.texts()) == (1, ["hi"])
 
 
@@ -221,7 +221,7 @@ def test_b21_matrix(platform: Platform) -> None:
     platform.hint = 1.5
     platform.plan("send", "throttle_429")
     carrier = Carrier(platform.settings("matrix"))
-    assert carrier(BY_NAME["matrix"].channel).word == "sent"
+    assert carrier(BY_NAME["matrix"].channel).result == "sent"
     first, second = platform.requests()
     assert carrier.waits == [1.5] and first.key == second.key != ""
 
@@ -234,7 +234,7 @@ def test_a_long_wait(platform: Platform, case: Case) -> None:
     carrier = Carrier(platform.settings(case.platform))
     result = carrier(case.channel)
     wait = SLOW.get(case.platform, 45.0)
-    assert (result.word, result.retry_after, carrier.waits) == ("not_sent", wait, [])
+    assert (result.result, result.retry_after, carrier.waits) == ("not_sent", wait, [])
 
 
 SECRETS = ("hush", "AAHush")
@@ -246,7 +246,7 @@ def test_no_credential_in_a_reason(platform: Platform, case: Case, step: Step) -
     """ADP-5.14: whatever fails, its reason shows no credential."""
     platform.plan("send", *[step] * 3)
     result = Carrier(platform.settings(case.platform))(case.channel)
-    assert result.reason or result.word == "sent"
+    assert result.reason or result.result == "sent"
     assert not any(secret in str(result) for secret in SECRETS)
 
 
@@ -258,5 +258,5 @@ def test_a_wrong_credential(platform: Platform, case: Case) -> None:
         for name, value in platform.settings(case.platform).items()
     }
     if not platform.rules[case.platform].renews:
-        assert Carrier(settings)(case.channel).word == "rejected"
+        assert Carrier(settings)(case.channel).result == "rejected"
         assert platform.texts() == []

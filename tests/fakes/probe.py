@@ -22,14 +22,13 @@ from wakebus.adapters.base import (
     Sent,
     Target,
     Token,
-    Word,
 )
 from wakebus.adapters.delivery.access_tokens import Tokens
 from wakebus.adapters.delivery.chat_lookup import Lookups
 from wakebus.adapters.delivery.context import Memory
 from wakebus.adapters.delivery.deliver import Tools, deliver
 from wakebus.adapters.delivery.split_cache import Splits
-from wakebus.adapters.errors import DeliveryError, Held
+from wakebus.adapters.errors import DeliveryError, Held, Result
 
 TARGET = Target("probe", "alice")
 OK = Response(200, b"m")
@@ -220,17 +219,17 @@ class Host:
         more = {"progress": self.record, **more}
         return deliver(adapter, target, text, "k", self.tools(), **more)
 
-    def parts(self) -> Mapping[int, tuple[Word | str, str]]:
-        """Return word and id of every part that the record holds."""
-        return {number: (part.word, part.id) for number, part in self.record.parts().items()}
+    def parts(self) -> Mapping[int, tuple[str, str]]:
+        """Return state and id of every part that the record holds."""
+        return {number: (part.state, part.id) for number, part in self.record.parts().items()}
 
     def left(self, number: int, first: float) -> None:
         """Make it so that an earlier delivery left this part begun."""
-        self.record.begin(number, first)
+        self.record.begin_part(number, first)
 
 
 class Broken:
-    """A record whose disk is gone: `begin`, `end` or `parts` raises."""
+    """A record whose disk is gone: what is named so raises."""
 
     def __init__(self, what: str) -> None:
         self.what = what
@@ -246,11 +245,11 @@ class Broken:
     def found(self) -> str:
         return ""
 
-    def begin(self, number: int, now: float, found: str = "") -> None:
-        self._do("begin")
+    def begin_part(self, number: int, now: float, found: str = "") -> None:
+        self._do("begin_part")
 
-    def end(self, number: int, word: Word, id: str = "") -> None:
-        self._do("end")
+    def end_part(self, number: int, result: Result, id: str = "") -> None:
+        self._do("end_part")
 
 
 def raises(error: Exception | type[DeliveryError]) -> Callable[..., Any]:

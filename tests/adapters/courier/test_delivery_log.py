@@ -68,9 +68,9 @@ def test_it_is_the_progress_of_deliver(book: Book) -> None:
 def test_parts_are_kept_over_a_restart(book: Book, after: Book) -> None:
     """ADP-6.8: a sent part with its id; a begun one with the time of its first try."""
     notes = book.take("m1", 1)
-    notes.begin(0, 100.0)
-    notes.end(0, "sent", "om_1")
-    notes.begin(1, 105.0)
+    notes.begin_part(0, 100.0)
+    notes.end_part(0, "sent", "om_1")
+    notes.begin_part(1, 105.0)
     assert notes.parts() == {0: Part("sent", "om_1", 100.0), 1: Part("begun", "", 105.0)}
     assert after.take("m1", 2).parts() == notes.parts()
 
@@ -78,22 +78,22 @@ def test_parts_are_kept_over_a_restart(book: Book, after: Book) -> None:
 def test_not_sent_is_as_if_never_begun(book: Book, after: Book) -> None:
     """ADP-6.8: what was certainly not accepted leaves nothing."""
     notes = book.take("m1", 1)
-    notes.begin(0, 100.0)
-    notes.end(0, "not_sent")
+    notes.begin_part(0, 100.0)
+    notes.end_part(0, "not_sent")
     assert notes.parts() == {} == after.take("m1", 2).parts()
 
 
 def test_a_doubt_stays(book: Book, after: Book) -> None:
     """ADP-6.8: `not_sent` of a later try does not undo that an earlier one may be accepted."""
     notes = book.take("m1", 1)
-    notes.begin(0, 100.0)
-    notes.end(0, "uncertain")
-    notes.begin(0, 160.0)
-    notes.end(0, "not_sent")
+    notes.begin_part(0, 100.0)
+    notes.end_part(0, "uncertain")
+    notes.begin_part(0, 160.0)
+    notes.end_part(0, "not_sent")
     assert notes.parts() == {0: Part("begun", "", 100.0)} == after.take("m1", 2).parts()
     again = after.take("m1", 2)
-    again.begin(0, 200.0)
-    again.end(0, "sent", "om_1")
+    again.begin_part(0, 200.0)
+    again.end_part(0, "sent", "om_1")
     assert again.parts() == {0: Part("sent", "om_1", 100.0)} == book.take("m1", 2).parts()
 
 
@@ -102,19 +102,19 @@ def test_the_chat_of_what_was_begun(book: Book, after: Book) -> None:
     notes = book.take("m1", 1, "x:a")
     assert (notes.chat, notes.found(), book.chat("m1")) == ("x:a", "", "")
     assert book.take("m1", 1, "x:b").chat == "x:b"
-    notes.begin(0, 1.0, "x:looked-up")
+    notes.begin_part(0, 1.0, "x:looked-up")
     for kept in (book, after):
         assert kept.chat("m1") == "x:b"
         again = kept.take("m1", 2, "x:c")
         assert (again.chat, again.found()) == ("x:b", "x:looked-up")
-    again.end(0, "not_sent")
+    again.end_part(0, "not_sent")
     assert (after.chat("m1"), after.take("m1", 2, "x:c").chat) == ("", "x:c")
     assert book.chat("m2") == ""
 
 
 def test_messages_do_not_mix(book: Book) -> None:
     """ADP-6.8: parts belong to one message."""
-    book.take("m1", 1).begin(0, 1.0)
+    book.take("m1", 1).begin_part(0, 1.0)
     assert book.take("m2", 1).parts() == {}
 
 
@@ -131,7 +131,7 @@ def test_damage_while_it_runs(
 ) -> None:
     """ADP-6.12, ADP-6.7: set aside at the next step; what this process worked on is `lost`."""
     notes = book.take("m1", 1)
-    notes.begin(0, 1.0)
+    notes.begin_part(0, 1.0)
     book.close()
     book._closed = False
     path.write_bytes(b"garbage" * 100)
@@ -143,11 +143,11 @@ def test_damage_while_it_runs(
 def test_an_older_courier_begins_nothing(book: Book, after: Book) -> None:
     """ADP-6.10: once a higher epoch took the message, the older one is fenced by the notes."""
     loser = book.take("m1", 1)
-    loser.begin(0, 100.0)
+    loser.begin_part(0, 100.0)
     winner = after.take("m1", 2)
     assert winner.parts() == {0: Part("begun", "", 100.0)}
     with pytest.raises(Overtaken):
-        loser.begin(1, 101.0)
+        loser.begin_part(1, 101.0)
     with pytest.raises(Overtaken):
         book.take("m1", 1)
     assert book.take("m1", 1, force=True).parts() == winner.parts()
@@ -156,12 +156,12 @@ def test_an_older_courier_begins_nothing(book: Book, after: Book) -> None:
 def test_an_older_courier_takes_nothing_away(book: Book, after: Book) -> None:
     """ADP-6.10: its `not_sent` does not undo what the winner began; its `sent` is believed."""
     loser, other = book.take("m1", 1), book.take("m2", 1)
-    loser.begin(0, 100.0)
-    other.begin(0, 100.0)
-    after.take("m1", 2).begin(0, 101.0)
+    loser.begin_part(0, 100.0)
+    other.begin_part(0, 100.0)
+    after.take("m1", 2).begin_part(0, 101.0)
     after.take("m2", 2)
-    loser.end(0, "not_sent")
-    other.end(0, "sent", "om_2")
+    loser.end_part(0, "not_sent")
+    other.end_part(0, "sent", "om_2")
     assert after.take("m1", 2).parts() == {0: Part("begun", "", 100.0)}
     assert after.take("m2", 2).parts() == {0: Part("sent", "om_2", 100.0)}
 
@@ -170,19 +170,19 @@ def test_told_to_stop(book: Book) -> None:
     """ADP-6.11: nothing more begins."""
     notes = book.take("m1", 1)
     notes.halt = threading.Event()
-    notes.begin(0, 1.0)
+    notes.begin_part(0, 1.0)
     notes.halt.set()
     with pytest.raises(Stopped):
-        notes.begin(1, 2.0)
-    notes.end(0, "sent", "om_1")
+        notes.begin_part(1, 2.0)
+    notes.end_part(0, "sent", "om_1")
     assert notes.sent == 1
 
 
 def test_what_is_over_is_known_for_a_day(book: Book, path: Path, clock: Clock, after: Book) -> None:
     """ADP-6.8: the broker may not have stored its end; it comes again, and nothing is sent."""
     notes = book.take("m1", 1)
-    notes.begin(0, 1.0)
-    notes.end(0, "sent", "om_1")
+    notes.begin_part(0, 1.0)
+    notes.end_part(0, "sent", "om_1")
     notes.over()
     clock.at = rows_module.ENDED_S - 1
     assert book.purge() == 0
@@ -196,8 +196,8 @@ def test_what_is_over_is_known_for_a_day(book: Book, path: Path, clock: Clock, a
 def test_what_was_refused_may_be_retried(book: Book, clock: Clock, after: Book) -> None:
     """ADP-6.8: what was sent of it stays known for as long as a message lives."""
     notes = book.take("m1", 1)
-    notes.begin(0, 1.0)
-    notes.end(0, "sent", "om_1")
+    notes.begin_part(0, 1.0)
+    notes.end_part(0, "sent", "om_1")
     notes.over(again=True)
     clock.at = 7 * 86_400
     assert book.purge() == 0 and after.take("m1", 1).sent == 1
@@ -205,7 +205,7 @@ def test_what_was_refused_may_be_retried(book: Book, clock: Clock, after: Book) 
 
 def test_leftovers_go_after_eight_days(book: Book, after: Book, clock: Clock) -> None:
     """ADP-6.12: of running time; what this process has in hand stays."""
-    book.take("m1", 1).begin(0, 1.0)
+    book.take("m1", 1).begin_part(0, 1.0)
     after.open()
     clock.at = rows_module.LEFT_S + 1
     assert book.purge() == 0
@@ -215,7 +215,7 @@ def test_leftovers_go_after_eight_days(book: Book, after: Book, clock: Clock) ->
 def test_the_clock_stands_while_nothing_runs(book: Book, path: Path, clock: Clock) -> None:
     """ADP-6.12: neither a wall clock nor a machine that boots makes rows old."""
     clock.at = 1e9
-    book.take("m1", 1).begin(0, 1.0)
+    book.take("m1", 1).begin_part(0, 1.0)
     later = Book(path, ticks=lambda: 5.0)
     assert later.purge() == 0 and later.take("m1", 2).parts()
     later.close()
@@ -249,11 +249,11 @@ def test_a_disk_that_does_not_write(
     monkeypatch.setattr("wakebus.adapters.courier.delivery_log_file.SHARED_S", 0.05)
     book, after = Book(path, ticks=clock), Book(path, ticks=clock)
     notes = book.take("m1", 1)
-    notes.begin(0, 1.0)
+    notes.begin_part(0, 1.0)
     lock = _lock(path)
-    notes.end(0, "sent", "om_1")
+    notes.end_part(0, "sent", "om_1")
     with pytest.raises(Unavailable, match=r"courier\.db cannot be written"):
-        notes.begin(1, 2.0)
+        notes.begin_part(1, 2.0)
     assert notes.parts() == {0: Part("sent", "om_1", 1.0)}
     assert "the end of part 1 is not stored yet" in caplog.text
     lock.execute("ROLLBACK")
@@ -269,7 +269,7 @@ def test_after_its_end(book: Book) -> None:
     notes = book.take("m1", 1)
     book.close()
     with pytest.raises(Unavailable, match="the courier ends"):
-        notes.begin(0, 1.0)
+        notes.begin_part(0, 1.0)
 
 
 def test_many_threads(book: Book, after: Book) -> None:
@@ -278,8 +278,8 @@ def test_many_threads(book: Book, after: Book) -> None:
     def work(number: int) -> Notes:
         notes = book.take(f"m{number}", 1)
         for part in range(5):
-            notes.begin(part, float(part))
-            notes.end(part, "sent", f"om_{part}")
+            notes.begin_part(part, float(part))
+            notes.end_part(part, "sent", f"om_{part}")
         return notes
 
     with ThreadPoolExecutor(16) as pool:

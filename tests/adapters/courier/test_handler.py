@@ -141,7 +141,7 @@ def test_two_couriers_and_two_homes(courier: MakeDesk, book: Book) -> None:
     """ADP-6.26, ADP-6.10: what another courier began after we looked is not begun elsewhere."""
     wire, desk, take = Wire(), courier(Wire(), CONSOLE_HOME_CHANNEL="new"), book.take
     book.chat = lambda message: ""  # type: ignore[method-assign]
-    take("m1", 1, "console:old").begin(0, 1.0)
+    take("m1", 1, "console:old").begin_part(0, 1.0)
     later = desk.take(say("hi", "console"))
     assert isinstance(later, Later) and "at console:old, an earlier home" in later.reason
     assert wire.seen == []

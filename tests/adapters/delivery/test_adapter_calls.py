@@ -10,12 +10,8 @@ from wakebus.adapters.delivery import adapter_calls as calls
 from wakebus.adapters.errors import (
     BadSetting,
     BrokenAdapter,
-    DeliveryError,
     Rejected,
-    Throttled,
     Unavailable,
-    Uncertain,
-    WayClosed,
 )
 
 TEXT = Outgoing("hi", "k")
@@ -109,17 +105,3 @@ def test_upload() -> None:
 
     with pytest.raises(BrokenAdapter):
         calls.upload(Crooked(), TARGET, outgoing)
-
-
-@pytest.mark.parametrize(
-    ("error", "word", "wait"),
-    [
-        (Throttled("x", retry_after=3), "not_sent", 3),
-        (WayClosed("x"), "not_sent", None),
-        (Uncertain("x", retry_after=4), "uncertain", 4),
-        (Rejected("x"), "rejected", None),
-    ],
-)
-def test_words_and_waits(error: DeliveryError, word: str, wait: float | None) -> None:
-    """ADP-5.4: one word for each error."""
-    assert (calls.word_of(error), calls.wait_of(error)) == (word, wait)

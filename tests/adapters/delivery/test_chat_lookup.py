@@ -28,7 +28,7 @@ def found(*names: str) -> list[object]:
 def send(host: Host, target: Target = ALICE, adapter: Probe | None = None) -> tuple[str, str]:
     """Deliver as a message of its own; return its word and how its chat is shown."""
     result = host.send(adapter or Finder(), target=target, progress=None)
-    return result.word, result.chat
+    return result.result, result.chat
 
 
 # --- look-ups ------------------------------------------------------------------------------
@@ -107,7 +107,7 @@ def test_one_that_fails(error: Exception, word: str, most: int) -> None:
     host = Host()
     host.look.script = [error]
     result = host.send(Finder(), target=ALICE)
-    assert (result.word, host.wire.seen, host.parts()) == (word, [], {})
+    assert (result.result, host.wire.seen, host.parts()) == (word, [], {})
     assert "hush" not in result.reason and 1 <= len(host.look.seen) <= most
     host.look.script = found("d1")
     assert send(host)[0] == "sent"
@@ -119,7 +119,7 @@ def test_one_that_leads_nowhere(chat: str) -> None:
     host = Host()
     host.look.script = found(chat)
     result = host.send(Finder(), target=ALICE)
-    assert (result.word, host.wire.seen) == ("rejected", [])
+    assert (result.result, host.wire.seen) == ("rejected", [])
     assert "'probe'" in result.reason and len(host.look.seen) <= lookups.STEPS
 
 
@@ -163,7 +163,7 @@ def test_a_chat_that_moved() -> None:
     """ADP-5.21: the same part goes to the new id under the same key, once; the result says so."""
     host = Host(Moved("it is a supergroup now", "-1007"), OK)
     result = host.send(Finder(), LONG, GROUP)
-    assert (result.word, result.chat, result.parts) == ("sent", "probe:-7?thread=5", 3)
+    assert (result.result, result.chat, result.parts) == ("sent", "probe:-7?thread=5", 3)
     assert result.reason == "the chat has another id now, write probe:-1007?thread=5"
     assert host.wire.of("chat") == ["-7", "-1007", "-1007", "-1007"]
     assert host.wire.of("key") == ["k.1", "k.1", "k.2", "k.3"]
@@ -184,7 +184,7 @@ def test_a_chat_that_moves_on() -> None:
     """ADP-5.21: twice in one delivery is a circle: `rejected`; the next one goes to the newest."""
     host = Host(Moved("moved", "-1007"), Moved("moved", "-1008"), OK)
     result = host.send(Finder(), "hi", GROUP)
-    assert (result.word, result.reason) == ("rejected", "moved; and it moved before")
+    assert (result.result, result.reason) == ("rejected", "moved; and it moved before")
     assert len(host.wire.seen) == 2 and host.parts() == {}
 
 
@@ -199,7 +199,7 @@ def test_a_new_id_that_is_none() -> None:
 
     host = Host(Moved("moved", "../x"))
     result = host.send(Picky(), "hi", GROUP)
-    assert (result.word, result.reason, len(host.wire.seen)) == ("rejected", "no chat id", 1)
+    assert (result.result, result.reason, len(host.wire.seen)) == ("rejected", "no chat id", 1)
 
 
 def test_no_move_in_doubt() -> None:
@@ -211,7 +211,7 @@ def test_no_move_in_doubt() -> None:
 
     host = Host(Uncertain("lost"), Moved("moved", "-1007"))
     result = host.send(Keeps(), "hi", GROUP)
-    assert (result.word, host.wire.of("chat")) == ("uncertain", ["-7", "-7"])
+    assert (result.result, host.wire.of("chat")) == ("uncertain", ["-7", "-7"])
 
 
 def test_a_new_id_is_looked_up() -> None:
@@ -253,7 +253,7 @@ def test_nothing_has_begun() -> None:
     host.look.script = found("d1", "d2")
     host.send(Finder(), "hi", ALICE)
     host.time += 2 * lookups.KEEP_S
-    assert host.send(Finder(), "hi", ALICE).word == "sent"
+    assert host.send(Finder(), "hi", ALICE).result == "sent"
     assert host.wire.of("chat") == ["d1", "d2"]
 
 
@@ -264,7 +264,7 @@ def test_moved_and_then_another_process() -> None:
     host.lookups = Lookups(lambda: host.time)
     result = host.send(Finder(), LONG, Target("probe", "-5"))
     assert host.wire.of("chat") == ["-5", *["-1007"] * 4]
-    assert (result.word, result.reason) == (
+    assert (result.result, result.reason) == (
         "sent",
         "the chat has another id now, write probe:-1007",
     )

@@ -21,9 +21,9 @@ def test_caches_are_not_shared_by_accident() -> None:
 def test_memory() -> None:
     """Progress for one delivery: the first try's time stays; certain failures leave nothing."""
     memory = Memory()
-    memory.begin(0, 1.0)
-    memory.begin(0, 2.0)
-    memory.end(0, "uncertain")
+    memory.begin_part(0, 1.0)
+    memory.begin_part(0, 2.0)
+    memory.end_part(0, "uncertain")
     assert memory.parts() == {0: Part("begun", first=1.0)}
-    memory.end(0, "not_sent")
+    memory.end_part(0, "not_sent")
     assert memory.parts() == {}

@@ -43,7 +43,7 @@ def go(adapter: Probe, *script: object, text: str = "hi") -> Any:
 def test_sent() -> None:
     """ADP-5.4: success is `sent`, with the platform's id and the chat."""
     result = go(Probe(), Response(200, b"m1"))
-    assert (result.word, result.platform, result.chat, result.id) == (
+    assert (result.result, result.platform, result.chat, result.id) == (
         "sent",
         "probe",
         "probe:alice",
@@ -55,7 +55,7 @@ def test_sent() -> None:
 def test_the_text_is_cleaned_first() -> None:
     """ADP-5.1: the adapter gets the text without escapes, and measured without them."""
     host = Host()
-    assert host.send(Probe(), "\x1b[1;31m" * 9 + "red\u202e").word == "sent"
+    assert host.send(Probe(), "\x1b[1;31m" * 9 + "red\u202e").result == "sent"
     assert host.wire.of("text") == ["red"]
 
 
@@ -67,7 +67,7 @@ def test_nothing_and_too_much(text: str, named: str) -> None:
     """ADP-5.2: no text, and one of more than 50 parts, is rejected before any request."""
     host = Host()
     result = host.send(Probe(), text)
-    assert (result.word, host.wire.seen) == ("rejected", [])
+    assert (result.result, host.wire.seen) == ("rejected", [])
     assert named in result.reason
 
 
@@ -100,7 +100,7 @@ def test_what_goes_out() -> None:
 def test_words(error: DeliveryError, word: str, wait: float | None) -> None:
     """ADP-5.3, ADP-5.4: each delivery error is its word, from the wire or from the answer."""
     for result in (go(Probe(), error), go(Probe(parse=raises(error)))):
-        assert (result.word, result.retry_after) == (word, wait)
+        assert (result.result, result.retry_after) == (word, wait)
         assert result.reason == error.text
         assert result.chat == "probe:alice"
         assert result.again == (word == "not_sent")
@@ -110,7 +110,7 @@ def test_a_bug_before_the_request() -> None:
     """ADP-5.5: a bug in build_request is `rejected`: nothing was performed."""
     host = Host()
     result = host.send(Probe(build=raises(ZeroDivisionError(HUSH))))
-    assert (result.word, host.wire.seen) == ("rejected", [])
+    assert (result.result, host.wire.seen) == ("rejected", [])
     assert "'probe' failed: ZeroDivisionError at probe.py:" in result.reason
 
 
@@ -126,14 +126,14 @@ def test_a_bug_before_the_request() -> None:
 def test_a_bug_after_the_request(probe: Probe) -> None:
     """ADP-5.5: a bug in parse_response is `uncertain`: it may have been accepted."""
     result = go(probe)
-    assert result.word == "uncertain"
+    assert result.result == "uncertain"
     assert "'probe' failed" in result.reason and HUSH not in result.reason
 
 
 def test_a_bug_on_the_wire() -> None:
     """ADP-5.5: an unforeseen error of a transport is `uncertain`, shown without its text."""
     result = go(Probe(), OSError(f"https://host/bot{HUSH}/send"))
-    assert result.word == "uncertain" and HUSH not in result.reason
+    assert result.result == "uncertain" and HUSH not in result.reason
 
 
 def test_a_bug_in_the_measure() -> None:
@@ -144,7 +144,7 @@ def test_a_bug_in_the_measure() -> None:
             raise KeyError(HUSH)
 
     result = go(Crooked())
-    assert result.word == "rejected" and HUSH not in result.reason
+    assert result.result == "rejected" and HUSH not in result.reason
 
 
 def test_the_session_webhook_is_never_shown() -> None:
@@ -158,7 +158,7 @@ def test_a_bug_of_the_host() -> None:
     """ADP-5.5: a delivery raises nothing, whatever breaks around it."""
     tools = Tools({"probe": Wire()}, now=raises(OSError(HUSH)))
     result = deliver(Probe(), TARGET, "hi", "k", tools)
-    assert result.word == "uncertain" and "OSError at probe.py" in result.reason
+    assert result.result == "uncertain" and "OSError at probe.py" in result.reason
     assert HUSH not in result.reason
 
 
@@ -166,7 +166,7 @@ def test_without_a_record() -> None:
     """ADP-5.9: a delivery that nobody remembers still knows its own parts."""
     wire = Wire()
     result = deliver(Probe(), TARGET, "one two three four five six", "k", Tools({"probe": wire}))
-    assert (result.word, result.parts, len(wire.seen)) == ("sent", 2, 2)
+    assert (result.result, result.parts, len(wire.seen)) == ("sent", 2, 2)
     assert wire.script == [OK]
 
 

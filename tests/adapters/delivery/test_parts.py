@@ -33,7 +33,7 @@ def test_a_long_text_goes_in_parts() -> None:
     result = host.send(Probe(), LONG)
     assert "".join(host.wire.of("text")) == LONG
     assert host.wire.of("key") == ["k.1", "k.2", "k.3"]
-    assert (result.word, result.id, result.done, result.parts) == ("sent", "m1", 3, 3)
+    assert (result.result, result.id, result.done, result.parts) == ("sent", "m1", 3, 3)
     assert host.parts() == {0: ("sent", "m1"), 1: ("sent", "m2"), 2: ("sent", "m3")}
 
 
@@ -47,9 +47,9 @@ def test_the_next_delivery_goes_on_where_the_last_ended() -> None:
     """ADP-5.9: parts that are sent are not sent again; the reason says which part failed."""
     host = Host(OK, Rejected("no"), OK)
     result = host.send(Probe(), LONG)
-    assert (result.word, result.done, result.parts) == ("rejected", 1, 3)
+    assert (result.result, result.done, result.parts) == ("rejected", 1, 3)
     assert result.reason == "part 2: no"
-    assert host.send(Probe(), LONG).word == "sent"
+    assert host.send(Probe(), LONG).result == "sent"
     assert host.wire.of("key") == ["k.1", "k.2", "k.2", "k.3"]
 
 
@@ -62,22 +62,22 @@ def test_begun_before_and_ended_after() -> None:
         return OK
 
     host = Host(look)
-    assert host.send(Probe()).word == "sent"
+    assert host.send(Probe()).result == "sent"
     assert seen == [{0: Part("begun", first=1_000_000.0)}]
 
 
-@pytest.mark.parametrize("what", ["parts", "begin"])
+@pytest.mark.parametrize("what", ["parts", "begin_part"])
 def test_no_record_no_request(what: str) -> None:
     """ADP-5.9: what cannot be remembered is not begun; the error's own text is not shown."""
     host = Host()
     result = host.send(Probe(), progress=Broken(what))
-    assert (result.word, host.wire.seen) == ("not_sent", [])
+    assert (result.result, host.wire.seen) == ("not_sent", [])
     assert "record" in result.reason and "hush" not in result.reason
 
 
 def test_an_end_that_cannot_be_noted(caplog: pytest.LogCaptureFixture) -> None:
     """ADP-5.9: what the platform said counts all the same, and the log says so."""
-    assert Host().send(Probe(), progress=Broken("end")).word == "sent"
+    assert Host().send(Probe(), progress=Broken("end_part")).result == "sent"
     assert "cannot be noted" in caplog.text and "hush" not in caplog.text
 
 
@@ -86,7 +86,7 @@ def test_a_stop_between_parts() -> None:
     host = Host()
     host.stops_after = 0
     result = host.send(Probe(), LONG)
-    assert (result.word, result.done, len(host.wire.seen)) == ("not_sent", 1, 1)
+    assert (result.result, result.done, len(host.wire.seen)) == ("not_sent", 1, 1)
 
 
 # --- doubts --------------------------------------------------------------------------------
@@ -96,21 +96,21 @@ def test_uncertain_without_a_key_is_not_resent() -> None:
     """ADP-5.10: B1: one request, and nothing after it, now or by a later delivery."""
     host = Host(OK, LOST)
     result = host.send(Probe(), LONG)
-    assert (result.word, result.again, result.done) == ("uncertain", False, 1)
+    assert (result.result, result.again, result.done) == ("uncertain", False, 1)
     assert len(host.wire.seen) == 2
     result = host.send(Probe(), LONG)
-    assert (result.word, result.again, len(host.wire.seen)) == ("uncertain", False, 2)
+    assert (result.result, result.again, len(host.wire.seen)) == ("uncertain", False, 2)
     assert "not sent again" in result.reason
 
 
 def test_uncertain_with_a_key_is_resent_once_here() -> None:
     """ADP-5.10: B3: once within a delivery, under the same key."""
     host = Host(LOST, OK)
-    assert host.send(Keyed()).word == "sent"
+    assert host.send(Keyed()).result == "sent"
     assert host.wire.of("key") == ["k", "k"]
     host = Host(LOST)
     result = host.send(Keyed())
-    assert (result.word, result.again, len(host.wire.seen)) == ("uncertain", True, 2)
+    assert (result.result, result.again, len(host.wire.seen)) == ("uncertain", True, 2)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_the_keys_time_counts_from_the_first_try(age: float, requests: int) -> N
     host.left(0, host.time - age)
     result = host.send(Keyed())
     assert len(host.wire.seen) == requests
-    assert result.word == ("sent" if requests else "uncertain")
+    assert result.result == ("sent" if requests else "uncertain")
     assert not result.again
 
 
@@ -130,7 +130,7 @@ def test_no_token_for_what_is_not_resent() -> None:
     """ADP-5.10: a doubt that nothing settles asks nobody for a token."""
     host = Host()
     host.left(0, host.time - 3600)
-    assert host.send(Tokened()).word == "uncertain"
+    assert host.send(Tokened()).result == "uncertain"
     assert host.performers["token"].seen == []
 
 
@@ -143,7 +143,7 @@ def test_a_key_that_ends_between_tries() -> None:
 
     host = Host(slow)
     result = host.send(Keyed())
-    assert (result.word, result.again, len(host.wire.seen)) == ("uncertain", False, 1)
+    assert (result.result, result.again, len(host.wire.seen)) == ("uncertain", False, 1)
 
 
 class SlowUploader(Uploader):
@@ -163,7 +163,7 @@ def test_a_key_that_ends_during_an_upload() -> None:
     host.up.script = [slow]
     host.left(0, host.time - 1)
     result = host.send(SlowUploader(), "", file=File("a.txt", b"hello"))
-    assert (result.word, result.again, len(host.up.seen)) == ("uncertain", False, 2)
+    assert (result.result, result.again, len(host.up.seen)) == ("uncertain", False, 2)
     assert host.wire.seen == []
     assert "not sent again" in result.reason
 
@@ -180,7 +180,7 @@ def test_a_doubt_stays(later: DeliveryError, again: bool) -> None:
     """ADP-5.10: what a resend is told says nothing about the try before it."""
     host = Host(LOST, later)
     result = host.send(Keyed())
-    assert (result.word, result.again) == ("uncertain", again)
+    assert (result.result, result.again) == ("uncertain", again)
     assert "an earlier try may have been accepted" in result.reason and later.text in result.reason
     assert host.parts() == {0: ("begun", "")}
     if isinstance(later, Throttled):
@@ -190,7 +190,7 @@ def test_a_doubt_stays(later: DeliveryError, again: bool) -> None:
 def test_a_certain_failure_leaves_no_doubt() -> None:
     """ADP-5.10: refused, then lost: the key's time counts from the try that was lost."""
     host = Host(Unavailable("down"), LOST, OK)
-    assert host.send(Keyed()).word == "sent"
+    assert host.send(Keyed()).result == "sent"
     host = Host(Rejected("no"))
     host.send(Keyed())
     assert host.parts() == {}
@@ -220,7 +220,7 @@ def test_a_reply_that_cannot_be_shown(adapter: Probe, id: str) -> None:
     """ADP-3.10, ADP-6.25: the text matters: it is sent without, and the result says so once."""
     host = Host()
     result = host.send(adapter, LONG, reply_to=id)
-    assert (result.word, result.done) == ("sent", 3)
+    assert (result.result, result.done) == ("sent", 3)
     assert result.reason == f"not as a reply to {id}: probe cannot show that here"
 
 
@@ -230,7 +230,7 @@ def test_a_reply_that_cannot_be_shown(adapter: Probe, id: str) -> None:
 def test_a_closed_way() -> None:
     """ADP-5.11: the next way at once, without a wait, and the other parts go it as well."""
     host = Host(WayClosed("expired"), OK)
-    assert host.send(Ways(), LONG).word == "sent"
+    assert host.send(Ways(), LONG).result == "sent"
     assert host.wire.of("way") == ["first", "second", "second", "second"]
     assert host.waits == []
 
@@ -238,11 +238,11 @@ def test_a_closed_way() -> None:
 def test_a_way_that_fails() -> None:
     """ADP-5.11: the next way after its retries; the shortest hint is the result's."""
     host = Host(Throttled("slow", retry_after=60), OK)
-    assert host.send(Ways()).word == "sent"
+    assert host.send(Ways()).result == "sent"
     assert host.wire.of("way") == ["first", "second"]
     host = Host(*(Throttled("slow", retry_after=wait) for wait in (600, 60, 90)))
     result = host.send(Ways())
-    assert (result.word, result.retry_after) == ("not_sent", 60)
+    assert (result.result, result.retry_after) == ("not_sent", 60)
 
 
 @pytest.mark.parametrize("error", [LOST, Rejected("no")])
@@ -261,7 +261,7 @@ def test_no_second_way_for_what_is_in_doubt() -> None:
 
     host = Host(LOST, WayClosed("gone"))
     result = host.send(Last())
-    assert (result.word, host.wire.of("way")) == ("uncertain", ["last", "last"])
+    assert (result.result, host.wire.of("way")) == ("uncertain", ["last", "last"])
 
 
 def test_the_same_place_is_no_other_way() -> None:
@@ -275,7 +275,7 @@ def test_the_same_place_is_no_other_way() -> None:
     assert host.send(Formats()).retry_after == 60
     assert host.wire.of("way") == ["first"]
     host = Host(WayClosed("no such format"), OK)
-    assert host.send(Formats()).word == "sent"
+    assert host.send(Formats()).result == "sent"
 
 
 def test_a_way_that_cannot_carry_it() -> None:
@@ -288,13 +288,13 @@ def test_a_way_that_cannot_carry_it() -> None:
             return super().build_request(target, outgoing)
 
     result = Host(Throttled("slow", retry_after=60)).send(Half())
-    assert (result.word, result.retry_after) == ("not_sent", 60)
+    assert (result.result, result.retry_after) == ("not_sent", 60)
 
 
 def test_every_way_is_closed() -> None:
     """ADP-5.11: nothing is left to wait for: `rejected`, and the same words are said once."""
     result = Host(WayClosed("gone")).send(Ways())
-    assert (result.word, result.reason) == ("rejected", "gone")
+    assert (result.result, result.reason) == ("rejected", "gone")
     result = Host(WayClosed("gone"), WayClosed("no robot"), WayClosed("gone")).send(Ways())
     assert result.reason == "gone; no robot"
 
@@ -312,12 +312,12 @@ def test_a_doubt_from_before_counts_for_all_ways() -> None:
     """ADP-5.10: nobody knows by which way it went, so all of them must keep the key."""
     host = Host()
     host.left(0, host.time)
-    assert (host.send(Ways()).word, host.wire.seen) == ("uncertain", [])
+    assert (host.send(Ways()).result, host.wire.seen) == ("uncertain", [])
 
     class Last(Ways):
         names = ("last",)
 
-    assert host.send(Last()).word == "sent"
+    assert host.send(Last()).result == "sent"
 
 
 # --- tokens --------------------------------------------------------------------------------
@@ -337,7 +337,7 @@ def test_a_refused_token() -> None:
     host = Host(
         TokenRefused("expired"), OK, tokens=Wire(Response(200, b"t-1"), Response(200, b"t-2"))
     )
-    assert host.send(Tokened()).word == "sent"
+    assert host.send(Tokened()).result == "sent"
     assert host.wire.of("token") == ["t-1", "t-2"]
     assert host.wire.of("key") == ["k", "k"] and host.waits == []
 
@@ -346,7 +346,7 @@ def test_a_new_token_that_is_refused() -> None:
     """ADP-5.12: two tokens, two requests, then `not_sent`; the next delivery asks anew."""
     host = Host(TokenRefused("bad token t-12345"), tokens=Wire(Response(200, b"t-12345")))
     result = host.send(Tokened())
-    assert (result.word, result.again, len(host.wire.seen)) == ("not_sent", True, 2)
+    assert (result.result, result.again, len(host.wire.seen)) == ("not_sent", True, 2)
     assert result.reason == "bad token ***"
     host.send(Tokened())
     assert len(host.performers["token"].seen) == 4
@@ -366,7 +366,7 @@ def test_no_token(answer: object, word: str, asked: int) -> None:
     """ADP-5.12: by its own words; a doubt about a token is none about the text."""
     host = Host(tokens=Wire(answer))
     result = host.send(Tokened())
-    assert (result.word, host.wire.seen, host.parts()) == (word, [], {})
+    assert (result.result, host.wire.seen, host.parts()) == (word, [], {})
     assert len(host.performers["token"].seen) == asked
     assert "hush" not in result.reason
 
@@ -379,7 +379,7 @@ def test_a_stop_while_waiting() -> None:
     host = Host(Unavailable("down"))
     host.stops_after = 1
     result = host.send(Probe())
-    assert (result.word, len(host.wire.seen)) == ("not_sent", 1)
+    assert (result.result, len(host.wire.seen)) == ("not_sent", 1)
     assert "stops" in result.reason
 
 
@@ -391,7 +391,7 @@ def test_two_seconds_for_all_parts() -> None:
 
     host = Host(*[step for _ in range(20) for step in (Throttled("slow", retry_after=0.8), OK)])
     result = host.send(Busy(), LONG)
-    assert (result.word, result.retry_after, result.done) == ("not_sent", 0.8, 2)
+    assert (result.result, result.retry_after, result.done) == ("not_sent", 0.8, 2)
     assert host.waits == [0.8, 0.8]
 
 
@@ -415,5 +415,5 @@ def test_a_doubt_stays_where_the_chat_is_not_found() -> None:
     host.left(0, host.time)
     host.look.script = [Unavailable("down")]
     result = host.send(Finder(), target=Target("probe", "@alice"))
-    assert (result.word, result.again, host.wire.seen) == ("uncertain", False, [])
+    assert (result.result, result.again, host.wire.seen) == ("uncertain", False, [])
     assert "down" in result.reason

@@ -53,17 +53,17 @@ def test_what_is_held_is_not_begun() -> None:
     host = Host()
     host.gate = Turnstile(None, 7.0)
     result = host.send(Ways(), LONG)
-    assert (result.word, result.retry_after, result.again) == ("not_sent", 7.0, True)
+    assert (result.result, result.retry_after, result.again) == ("not_sent", 7.0, True)
     assert (result.reason, result.done) == ("part 2: our own pace", 1)
     assert host.parts() == {0: ("sent", "m")} and host.waits == []
-    assert host.send(Ways(), LONG).word == "sent"
+    assert host.send(Ways(), LONG).result == "sent"
 
 
 def test_a_moment_is_waited_for() -> None:
     """ADP-5.22: as often as it takes: what a chat takes each second needs no courier."""
     host = Host()
     host.gate = Turnstile(0.2, 0.1, None)
-    assert host.send(Probe()).word == "sent"
+    assert host.send(Probe()).result == "sent"
     assert host.waits == [0.2, 0.1]
 
 
@@ -72,7 +72,7 @@ def test_held_in_doubt() -> None:
     host = Host(Uncertain("lost"))
     host.gate = Turnstile(None, 7.0)
     result = host.send(Tokened())
-    assert (result.word, result.again, result.retry_after) == ("uncertain", True, 7.0)
+    assert (result.result, result.again, result.retry_after) == ("uncertain", True, 7.0)
     assert len(host.wire.seen) == 1
 
 
@@ -107,7 +107,7 @@ def test_silence_beside_the_message_is_the_couriers(what: str, adapter: Probe) -
     host.performers[what] = wire = Wire(Uncertain("silence"))
     file = FILE if what == "up" else None
     result = host.send(adapter, "hi", target=Target("probe", "@x"), file=file)
-    assert (result.word, result.again, len(wire.seen), host.waits) == ("not_sent", True, 1, [])
+    assert (result.result, result.again, len(wire.seen), host.waits) == ("not_sent", True, 1, [])
     assert str(host.gate.seen[-1]).endswith("silence")
 
 
@@ -136,7 +136,7 @@ def test_a_gate_that_fails(caplog: pytest.LogCaptureFixture) -> None:
     host = Host()
     host.gate = Jammed()
     with caplog.at_level(logging.WARNING):
-        assert host.send(Probe()).word == "sent"
+        assert host.send(Probe()).result == "sent"
     assert "the gate was not told: KeyError" in caplog.text and "hush" not in caplog.text
 
 
@@ -147,7 +147,7 @@ def test_a_file_follows_its_text() -> None:
     """ADP-5.23: as the last part, with a key of its own; the id is the text's."""
     host = Host(Response(200, b"m1"), Response(200, b"m2"))
     result = host.send(Filer(), "look at this", file=FILE)
-    assert (result.word, result.id, result.parts) == ("sent", "m1", 2)
+    assert (result.result, result.id, result.parts) == ("sent", "m1", 2)
     assert host.wire.of("key") == ["k.1", "k.2"] and host.wire.of("text") == ["look at this", ""]
 
 
@@ -170,7 +170,7 @@ def test_a_file_that_is_not_taken(adapter: Probe, size: int, says: str) -> None:
     """ADP-5.23: `rejected` before the text goes out, and what to do instead."""
     host = Host()
     result = host.send(adapter, "look", file=replace(FILE, data=b"x" * size))
-    assert (result.word, host.wire.seen) == ("rejected", []) and says in result.reason
+    assert (result.result, host.wire.seen) == ("rejected", []) and says in result.reason
 
 
 def test_an_upload() -> None:
@@ -184,7 +184,7 @@ def test_an_upload() -> None:
         return OK
 
     host.wire.script = [look]
-    assert host.send(Uploader(), "", file=FILE).word == "sent"
+    assert host.send(Uploader(), "", file=FILE).result == "sent"
     assert [(one.url, one.body) for one in host.up.seen] == [("up:where", b""), ("up:p1", b"hello")]
     assert host.wire.of("ref") == ["p1"] and host.wire.of("data") == [""]
     assert seen == [{0: ("begun", "")}]
@@ -205,7 +205,7 @@ def test_an_upload_that_fails(error: Exception, word: str) -> None:
     host = Host()
     host.up.script = [UP[0], error, UP[0], error, UP[0], error]
     result = host.send(Uploader(), "", file=FILE)
-    assert (result.word, host.wire.seen, host.parts()) == (word, [], {})
+    assert (result.result, host.wire.seen, host.parts()) == (word, [], {})
     assert "hush" not in result.reason
 
 
@@ -213,7 +213,7 @@ def test_an_upload_is_kept_for_its_part() -> None:
     """ADP-5.24, ADP-5.22: a busy chat brings no second one; only after it a part begins anew."""
     host = Host(Throttled("slow", retry_after=1), OK)
     host.up.script = [*UP]
-    assert host.send(Uploader(), "", file=FILE).word == "sent"
+    assert host.send(Uploader(), "", file=FILE).result == "sent"
     assert (len(host.up.seen), host.wire.of("ref")) == (2, ["p1", "p1"])
     inside = "in probe:alice k"
     assert host.gate.seen == [inside, "begins", "out: slow", inside, "out"]
@@ -230,7 +230,7 @@ def test_another_way_another_upload() -> None:
     for error in (WayClosed("gone"), Moved("moved", "bob")):
         host = Host(error, OK)
         host.up.script = [*UP, *UP]
-        assert host.send(TwoWays(), "", file=FILE).word == "sent"
+        assert host.send(TwoWays(), "", file=FILE).result == "sent"
         assert len(host.up.seen) == 4
 
 
@@ -244,7 +244,7 @@ def test_an_upload_with_a_refused_token() -> None:
     """ADP-5.12, ADP-5.24: another one, once, for the upload as for the message."""
     host = Host(tokens=Wire(Response(200, b"t-1"), Response(200, b"t-2")))
     host.up.script = [TokenRefused("old"), *UP]
-    assert host.send(TokenedUploader(), "", file=FILE).word == "sent"
+    assert host.send(TokenedUploader(), "", file=FILE).result == "sent"
     assert [one.headers.get("token") for one in host.up.seen] == ["t-1", "t-2", None]
     assert host.wire.of("token") == ["t-2"]
 
@@ -272,7 +272,7 @@ def test_a_file_is_made_a_form_of_once(kind: type[Filer]) -> None:
 
     host = Host()
     host.up.script = [*UP]
-    assert host.send(Counting(), "look", file=FILE).word == "sent"
+    assert host.send(Counting(), "look", file=FILE).result == "sent"
     assert whole == ["message" if kind is Filer else "upload"]
 
 
@@ -285,7 +285,7 @@ def test_an_upload_without_end() -> None:
 
     host = Host()
     result = host.send(Endless(), "", file=FILE)
-    assert (result.word, host.wire.seen, len(host.up.seen)) == ("rejected", [], 4)
+    assert (result.result, host.wire.seen, len(host.up.seen)) == ("rejected", [], 4)
     assert "without end" in result.reason
 
 
@@ -301,7 +301,7 @@ def test_an_upload_in_four_steps() -> None:
             return replace(file, ref=file.ref + "x")
 
     host = Host()
-    assert host.send(Slow(), "", file=FILE).word == "sent"
+    assert host.send(Slow(), "", file=FILE).result == "sent"
     assert (len(host.up.seen), host.wire.of("ref")) == (4, ["xxxx"])
 
 
@@ -320,8 +320,8 @@ def test_a_file_that_was_sent_is_not_brought_again() -> None:
     host = Host(OK, Rejected("no"), OK)
     host.up.script = [*UP, *UP]
     host.send(Uploader(), "look", file=FILE)
-    assert host.send(Uploader(), "look", file=FILE).word == "sent"
-    assert host.send(Uploader(), "look", file=FILE).word == "sent"
+    assert host.send(Uploader(), "look", file=FILE).result == "sent"
+    assert host.send(Uploader(), "look", file=FILE).result == "sent"
     assert (host.wire.of("key"), len(host.up.seen)) == (["k.1", "k.2", "k.2"], 4)
 
 

@@ -74,4 +74,4 @@ def test_a_text_that_is_held_between_its_parts() -> None:
     assert [host.send(Slow(), text).done for _ in range(3)] == [1, 2, 3]
     assert host.wire.of("key") == ["k.1", "k.2", "k.3"]
     once = len(measured)
-    assert host.send(Slow(), text).word == "sent" and len(measured) == once
+    assert host.send(Slow(), text).result == "sent" and len(measured) == once

@@ -1,13 +1,14 @@
 """What became of deliveries, by platform."""
 
-from wakebus.adapters.base import ChannelResult, Word
+from wakebus.adapters.base import ChannelResult
+from wakebus.adapters.errors import Result
 from wakebus.adapters.pacing.counters import Tally
 
 
 def test_counts() -> None:
     """ADP-6.19: each word, what was held back, and the last error; a success keeps it."""
     tally = Tally()
-    words: tuple[Word, ...] = ("sent", "not_sent", "rejected", "uncertain", "not_sent", "sent")
+    words: tuple[Result, ...] = ("sent", "not_sent", "rejected", "uncertain", "not_sent", "sent")
     for word in words:
         tally.count("feishu", ChannelResult(word, reason=f"why {word}"), 7.6, held=False)
     tally.count("feishu", ChannelResult("not_sent", reason="pace"), 7.6, held=True)

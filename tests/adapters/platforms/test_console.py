@@ -38,5 +38,5 @@ def test_end_to_end(tmp_path: Path) -> None:
         deliver(CONSOLE, target, "build \x1b[32mdone\x1b[0m", "k1", Tools(transports(tmp_path)))
         for _ in range(2)
     ]
-    assert [(r.word, r.chat, r.id) for r in results] == [("sent", "console:alice", "k1")] * 2
+    assert [(r.result, r.chat, r.id) for r in results] == [("sent", "console:alice", "k1")] * 2
     assert (tmp_path / "console-alice.log").read_text().splitlines()[1:] == ["build done"]

@@ -42,7 +42,7 @@ def test_the_request(dingtalk: respx.MockRouter) -> None:
     """ADP-10.1: URL, token header, JSON in JSON."""
     result = Carrier(ENV)("dingtalk:cidA/+b==", '## 中\n"x"')
     request, body = sent(dingtalk)
-    assert (result.word, result.id) == ("sent", "pqk")
+    assert (result.result, result.id) == ("sent", "pqk")
     assert str(request.url) == f"{API}/v1.0/robot/{GROUP}"
     assert request.headers["x-acs-dingtalk-access-token"] == "at-1"
     assert request.headers["content-type"] == "application/json; charset=utf-8"
@@ -73,7 +73,7 @@ def test_b5_id_kinds(
     dingtalk: respx.MockRouter, chat: str, path: str, chat_field: dict[str, Any]
 ) -> None:
     """B5, ADP-10.2: groups and people have their own endpoint and field; no prefix goes out."""
-    assert Carrier(ENV)(f"dingtalk:{chat}").word == "sent"
+    assert Carrier(ENV)(f"dingtalk:{chat}").result == "sent"
     request, body = sent(dingtalk)
     assert request.url.path == f"/v1.0/robot/{path}"
     assert chat_field.items() <= body.items()
@@ -106,7 +106,7 @@ def test_robot_code(dingtalk: respx.MockRouter) -> None:
 def test_b12_no_success(dingtalk: respx.MockRouter, answer: dict[str, Any], word: str) -> None:
     """B12: 200 is no success where a list names the user, or no processQueryKey came."""
     dingtalk["send"].respond(200, json=answer)
-    assert Carrier(ENV)("dingtalk:user:u1").word == word
+    assert Carrier(ENV)("dingtalk:user:u1").result == word
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_b11_webhook_errors(body: Any) -> None:
     text = body if isinstance(body, str) else json.dumps(body)
     with respx.mock() as router:
         router.post(ROBOT).respond(200, text=text)
-        assert Carrier({"DINGTALK_WEBHOOK_URL": ROBOT})("dingtalk:webhook").word != "sent"
+        assert Carrier({"DINGTALK_WEBHOOK_URL": ROBOT})("dingtalk:webhook").result != "sent"
 
 
 def test_b16_refresh(dingtalk: respx.MockRouter) -> None:
@@ -129,7 +129,7 @@ def test_b16_refresh(dingtalk: respx.MockRouter) -> None:
     dingtalk["token"].side_effect = [
         httpx.Response(200, json={"accessToken": f"at-{n}", "expireIn": 7200}) for n in (1, 2)
     ]
-    assert Carrier(ENV)("dingtalk:cidA==").word == "sent"
+    assert Carrier(ENV)("dingtalk:cidA==").result == "sent"
     tokens = [c.request.headers["x-acs-dingtalk-access-token"] for c in dingtalk["send"].calls]
     assert tokens == ["at-1", "at-2"]
 
@@ -138,7 +138,7 @@ def test_b16_refresh(dingtalk: respx.MockRouter) -> None:
 def test_b16_no_token(dingtalk: respx.MockRouter, answer: dict[str, Any]) -> None:
     """B16: without a token nothing is sent: no `undefined`, no `None` in a header."""
     dingtalk["token"].respond(200, json=answer)
-    assert Carrier(ENV)("dingtalk:cidA==").word == "not_sent"
+    assert Carrier(ENV)("dingtalk:cidA==").result == "not_sent"
     assert not dingtalk["send"].called
 
 
@@ -154,14 +154,14 @@ def test_b18_throttle_looks_permanent(dingtalk: respx.MockRouter) -> None:
     fine = httpx.Response(200, json={"processQueryKey": "pqk"})
     dingtalk["send"].side_effect = [httpx.Response(403, json=body), fine]
     carrier = Carrier(ENV)
-    assert (carrier("dingtalk:cidA==").word, carrier.waits) == ("sent", [1.0])
+    assert (carrier("dingtalk:cidA==").result, carrier.waits) == ("sent", [1.0])
 
 
 def test_b20_permanent(dingtalk: respx.MockRouter) -> None:
     """B20: a 1:1 chat's cid is no group: asked once, and the reason says what to write."""
     dingtalk["send"].respond(400, json={"code": "resource.not.found", "message": "robot 不存在"})
     result = Carrier(ENV)("dingtalk:cidA==")
-    assert result.word == "rejected" and "user:STAFF_ID" in result.reason
+    assert result.result == "rejected" and "user:STAFF_ID" in result.reason
     assert dingtalk["send"].call_count == 1
 
 
@@ -267,7 +267,7 @@ def test_b27_parts(dingtalk: respx.MockRouter) -> None:
     sizes = [
         len(json.loads(c.request.content)["msgParam"].encode()) for c in dingtalk["send"].calls
     ]
-    assert (result.word, result.parts) == ("sent", len(sizes))
+    assert (result.result, result.parts) == ("sent", len(sizes))
     assert 2 <= len(sizes) <= 6 and max(sizes) <= 15_000
 
 

@@ -41,7 +41,7 @@ def test_the_request(discord: respx.MockRouter) -> None:
     """ADP-14.1: bot and agent in headers; nobody is mentioned, links show no previews."""
     result = Carrier(ENV)("discord:5", "hi 中", key="0199-a")
     request = discord["send"].calls[0].request
-    assert (result.word, result.id) == ("sent", "334385199974967042")
+    assert (result.result, result.id) == ("sent", "334385199974967042")
     assert str(request.url) == f"{API}/channels/5/messages"
     assert request.headers["authorization"] == f"Bot {TOKEN}"
     assert request.headers["user-agent"].startswith("DiscordBot (")
@@ -59,7 +59,7 @@ def test_the_request(discord: respx.MockRouter) -> None:
 @pytest.mark.parametrize("channel", ["discord:5?thread=6", "discord:5:6", "discord:6"])
 def test_a_thread_is_a_channel(discord: respx.MockRouter, channel: str) -> None:
     """ADP-14.2: by `?thread=`, as Hermes writes it, or by its own id."""
-    assert Carrier(ENV)(channel).word == "sent"
+    assert Carrier(ENV)(channel).result == "sent"
     assert str(discord["send"].calls[0].request.url) == f"{API}/channels/6/messages"
 
 
@@ -75,14 +75,14 @@ def test_b4_a_forum(discord: respx.MockRouter) -> None:
     body = {"message": "Cannot send messages in a non-text channel", "code": 50008}
     discord["send"].respond(400, json=body)
     result = Carrier(ENV)("discord:5")
-    assert (result.word, len(discord["send"].calls)) == ("rejected", 1)
+    assert (result.result, len(discord["send"].calls)) == ("rejected", 1)
     assert "?thread=" in result.reason
 
 
 def test_a_person(discord: respx.MockRouter) -> None:
     """ADP-14.3: the direct chat is opened once, and the texts go there."""
     carrier = Carrier(ENV)
-    assert [carrier("discord:user:9", text).word for text in ("one", "two")] == ["sent", "sent"]
+    assert [carrier("discord:user:9", text).result for text in ("one", "two")] == ["sent", "sent"]
     assert sent(discord, "open") == [{"recipient_id": "9"}]
     assert {str(call.request.url) for call in discord["send"].calls} == {
         f"{API}/channels/77/messages"
@@ -94,7 +94,7 @@ def test_a_person_who_takes_none(discord: respx.MockRouter) -> None:
     body = {"message": "Cannot send messages to this user", "code": 50007}
     discord["send"].respond(403, json=body)
     result = Carrier(ENV)("discord:user:9")
-    assert result.word == "rejected" and "50007: Cannot send messages" in result.reason
+    assert result.result == "rejected" and "50007: Cannot send messages" in result.reason
     with pytest.raises(BadTarget, match="no threads"):
         Discord(ENV).parse_target("user:9", "7")
 
@@ -104,7 +104,7 @@ def test_b4_a_doubt(discord: respx.MockRouter, status: int) -> None:
     """B4, ADP-14.4: what may have been accepted goes out again under the same nonce."""
     lost = httpx.Response(status, text="<html>cloudflare</html>")
     discord["send"].side_effect = [lost, httpx.Response(200, json=SENT)]
-    assert Carrier(ENV)("discord:5", key="k" * 40).word == "sent"
+    assert Carrier(ENV)("discord:5", key="k" * 40).result == "sent"
     one, two = sent(discord)
     assert one["nonce"] == two["nonce"] and one["enforce_nonce"] is True
     assert len(one["nonce"]) == 25
@@ -114,7 +114,7 @@ def test_b4_parts(discord: respx.MockRouter) -> None:
     """B4, ADP-14.4: another text, another nonce."""
     result = Carrier(ENV)("discord:5", "a" * 1900 + "\n\n" + "b" * 1900, key="0199c0ffee-" * 5)
     nonces = [body["nonce"] for body in sent(discord)]
-    assert result.word == "sent" and len(set(nonces)) == len(nonces) == 2
+    assert result.result == "sent" and len(set(nonces)) == len(nonces) == 2
 
 
 def test_b4_the_time_of_a_key(discord: respx.MockRouter) -> None:
@@ -130,14 +130,14 @@ def test_a_message_that_was_deleted(discord: respx.MockRouter) -> None:
     gone = httpx.Response(404, json={"message": "Unknown Message", "code": 10008})
     discord["send"].side_effect = [httpx.Response(502, text="<html>"), gone]
     result = Carrier(ENV)("discord:5")
-    assert (result.word, len(discord["send"].calls)) == ("uncertain", 2)
+    assert (result.result, len(discord["send"].calls)) == ("uncertain", 2)
 
 
 def test_a_webhook(discord: respx.MockRouter) -> None:
     """ADP-14.5: waits for the message, in its thread; no nonce and no token."""
     result = Carrier({"DISCORD_WEBHOOK_URL": HOOK})("discord:webhook?thread=6", "hi")
     request = discord["hook"].calls[0].request
-    assert (result.word, result.id) == ("sent", SENT["id"])
+    assert (result.result, result.id) == ("sent", SENT["id"])
     assert str(request.url) == f"{HOOK}?wait=true&thread_id=6"
     assert "authorization" not in request.headers
     assert set(sent(discord, "hook")[0]) == {"content", "allowed_mentions", "flags"}
@@ -147,14 +147,14 @@ def test_b4_a_doubt_of_a_webhook(discord: respx.MockRouter) -> None:
     """B4, ADP-14.5: without a nonce it is not sent again."""
     discord["hook"].respond(502, text="<html>")
     result = Carrier({"DISCORD_WEBHOOK_URL": HOOK})("discord:webhook")
-    assert (result.word, len(discord["hook"].calls)) == ("uncertain", 1)
+    assert (result.result, len(discord["hook"].calls)) == ("uncertain", 1)
 
 
 def test_a_webhook_that_is_gone(discord: respx.MockRouter) -> None:
     """ADP-14.5: refused, with the variable and without the URL."""
     discord["hook"].respond(404, json={"message": "Unknown Webhook", "code": 10015})
     result = Carrier({"DISCORD_WEBHOOK_URL": HOOK})("discord:webhook")
-    assert result.word == "rejected" and "DISCORD_WEBHOOK_URL" in result.reason
+    assert result.result == "rejected" and "DISCORD_WEBHOOK_URL" in result.reason
     assert "hush" not in result.reason
 
 
@@ -164,7 +164,7 @@ TEXTS = ["a" * 1999 + "😀" * 10, "a" * 1997 + "👨‍👩‍👧‍👦" * 5,
 @pytest.mark.parametrize("text", TEXTS)
 def test_b23_length(discord: respx.MockRouter, text: str) -> None:
     """B23, ADP-14.6: 2000 UTF-16 units at most, no emoji is cut, nothing is lost."""
-    assert Carrier(ENV)("discord:5", text).word == "sent"
+    assert Carrier(ENV)("discord:5", text).result == "sent"
     texts = [body["content"] for body in sent(discord)]
     assert all(len(part.encode("utf-16-le")) // 2 <= 2000 for part in texts)
     assert "".join(texts) == text and not any(part.startswith("\u200d") for part in texts)
@@ -178,7 +178,7 @@ def test_b19_a_throttle_in_the_middle(discord: respx.MockRouter) -> None:
     carrier = Carrier(ENV)
     text = "\n\n".join(letter * 1900 for letter in "abc")
     result = carrier("discord:5", text)
-    assert (result.word, result.parts, carrier.waits) == ("sent", 3, [0.3])
+    assert (result.result, result.parts, carrier.waits) == ("sent", 3, [0.3])
     assert [body["content"][0] for body in sent(discord)] == ["a", "b", "b", "c"]
 
 
@@ -214,7 +214,7 @@ def test_b20_what_is_refused(
     """B20, ADP-14.1: one request, Discord's code and words, and what to do."""
     discord["send"].respond(status, json={"message": "Its words", "code": code})
     result = Carrier(ENV)("discord:5")
-    assert (result.word, len(discord["send"].calls)) == ("rejected", 1)
+    assert (result.result, len(discord["send"].calls)) == ("rejected", 1)
     assert f"{code or status}: Its words" in result.reason and advice in result.reason
 
 
@@ -233,7 +233,7 @@ def test_a_file(discord: respx.MockRouter, channel: str) -> None:
     carrier = Carrier(env)
     adapter, target = address(channel, env)
     file = File("a.txt", b"\x00 data", "text/plain")
-    assert deliver(adapter, target, "", "k9", carrier.tools, file=file).word == "sent"
+    assert deliver(adapter, target, "", "k9", carrier.tools, file=file).result == "sent"
     request = discord["hook" if "webhook" in channel else "send"].calls[0].request
     _, _, rest = request.content.partition(b'name="payload_json"\r\n\r\n')
     payload = json.loads(rest.partition(b"\r\n")[0])

@@ -40,7 +40,7 @@ def test_the_request(feishu: respx.MockRouter) -> None:
     """ADP-9.1: URL, query, headers, JSON in JSON, and the key as uuid."""
     result = Carrier(ENV)("feishu:oc_1", 'say "中"', key="0199-a")
     request, body = sent(feishu)
-    assert (result.word, result.id) == ("sent", "om_9")
+    assert (result.result, result.id) == ("sent", "om_9")
     assert str(request.url) == f"{API}/im/v1/messages?receive_id_type=chat_id"
     assert request.headers["authorization"] == "Bearer t-1"
     assert request.headers["content-type"] == "application/json; charset=utf-8"
@@ -80,7 +80,7 @@ def test_lark() -> None:
 )
 def test_b7_id_kinds(feishu: respx.MockRouter, chat: str, kind: str, receive_id: str) -> None:
     """B7, ADP-9.2: receive_id_type follows the id, which goes out without its prefix."""
-    assert Carrier(ENV)(f"feishu:{chat}").word == "sent"
+    assert Carrier(ENV)(f"feishu:{chat}").result == "sent"
     request, body = sent(feishu)
     assert request.url.params["receive_id_type"] == kind
     assert body["receive_id"] == receive_id
@@ -88,7 +88,7 @@ def test_b7_id_kinds(feishu: respx.MockRouter, chat: str, kind: str, receive_id:
 
 def test_a_thread_is_a_reply(feishu: respx.MockRouter) -> None:
     """ADP-9.3: a thread is named by the message that opened it, and answered inside."""
-    assert Carrier(ENV)("feishu:oc_1?thread=om_7", key="k").word == "sent"
+    assert Carrier(ENV)("feishu:oc_1?thread=om_7", key="k").result == "sent"
     request, body = sent(feishu)
     assert str(request.url) == f"{API}/im/v1/messages/om_7/reply"
     assert set(body) == {"msg_type", "content", "uuid", "reply_in_thread"}
@@ -177,7 +177,7 @@ def test_b11_custom_bot_errors(body: Any) -> None:
     text = body if isinstance(body, str) else json.dumps(body)
     with respx.mock() as router:
         router.post(HOOK).respond(200, text=text)
-        assert Carrier({"FEISHU_WEBHOOK_URL": HOOK})("feishu:webhook").word != "sent"
+        assert Carrier({"FEISHU_WEBHOOK_URL": HOOK})("feishu:webhook").result != "sent"
 
 
 @pytest.mark.parametrize("status", [400, 200])
@@ -189,7 +189,7 @@ def test_b15_refresh(feishu: respx.MockRouter, status: int) -> None:
         httpx.Response(200, json={"code": 0, "tenant_access_token": f"t-{n}", "expire": 7200})
         for n in (1, 2)
     ]
-    assert Carrier(ENV)("feishu:oc_1").word == "sent"
+    assert Carrier(ENV)("feishu:oc_1").result == "sent"
     (first, one), (second, two) = sent(feishu, 0), sent(feishu, 1)
     assert [r.headers["authorization"] for r in (first, second)] == ["Bearer t-1", "Bearer t-2"]
     assert one["uuid"] == two["uuid"]
@@ -257,7 +257,7 @@ def test_a_file(feishu: respx.MockRouter) -> None:
     key = {"code": 0, "msg": "success", "data": {"file_key": "file_v2_1"}}
     upload = feishu.post(f"{API}/im/v1/files").respond(json=key)
     result = Carrier(ENV)("feishu:oc_1?thread=om_7", "", key="k7", file=LOG)
-    assert (result.word, result.id, upload.call_count) == ("sent", "om_9", 1)
+    assert (result.result, result.id, upload.call_count) == ("sent", "om_9", 1)
     form = upload.calls[0].request
     assert form.headers["authorization"] == "Bearer t-1"
     assert LOG.data in form.content and b'name="file_type"\r\n\r\nstream' in form.content
@@ -273,7 +273,7 @@ def test_a_file_behind_a_text(feishu: respx.MockRouter) -> None:
     key = {"code": 0, "msg": "success", "data": {"file_key": "file_v2_1"}}
     feishu.post(f"{API}/im/v1/files").respond(json=key)
     result = Carrier(ENV)("feishu:oc_1", "**the log**", key="k7", file=LOG)
-    assert (result.word, result.done, result.parts) == ("sent", 2, 2)
+    assert (result.result, result.done, result.parts) == ("sent", 2, 2)
     kinds = [(sent(feishu, at)[1]["msg_type"], sent(feishu, at)[1]["uuid"]) for at in (0, 1)]
     assert kinds == [("post", "k7.1"), ("file", "k7.2")]
 
@@ -283,7 +283,7 @@ def test_a_refused_file(feishu: respx.MockRouter) -> None:
     too_big = {"code": 234006, "msg": "The file size exceed the max value."}
     feishu.post(f"{API}/im/v1/files").respond(400, json=too_big)
     result = Carrier(ENV)("feishu:oc_1", "", file=LOG)
-    assert result.word == "rejected" and "234006" in result.reason and "30 MB" in result.reason
+    assert result.result == "rejected" and "234006" in result.reason and "30 MB" in result.reason
     assert not feishu["send"].called
 
 
@@ -292,4 +292,4 @@ def test_a_custom_bot_takes_no_file() -> None:
     with respx.mock:
         env = {**ENV, "FEISHU_WEBHOOK_URL": HOOK}
         result = Carrier(env)("feishu:webhook", "", file=LOG)
-    assert result.word == "rejected" and "a custom bot of feishu takes no files" in result.reason
+    assert result.result == "rejected" and "a custom bot of feishu takes no files" in result.reason

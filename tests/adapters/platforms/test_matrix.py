@@ -46,7 +46,7 @@ def test_the_request(server: respx.MockRouter) -> None:
     """ADP-16.1, ADP-16.4: the room and the key in the path; a text without marks has one form."""
     result = Carrier(ENV)(f"matrix:{ROOM}", 'say "中" @room', key="0199-a")
     url, body = sent(server)
-    assert (result.word, result.id) == ("sent", EVENT)
+    assert (result.result, result.id) == ("sent", EVENT)
     assert url == f"{SEND}0199-a"
     assert body == {"msgtype": "m.text", "body": 'say "中" @room', "m.mentions": {}}
     assert server["send"].calls[0].request.headers["authorization"] == "Bearer hush-hush"
@@ -72,7 +72,7 @@ def test_keys_are_safe_in_a_path() -> None:
 def test_a_thread(server: respx.MockRouter) -> None:
     """ADP-16.3: the relation, and a reply for clients without threads; Hermes's writing too."""
     for channel in (f"{ROOM}?thread={EVENT}", f"{ROOM}:{EVENT}"):
-        assert Carrier(ENV)(f"matrix:{channel}").word == "sent"
+        assert Carrier(ENV)(f"matrix:{channel}").result == "sent"
         assert sent(server)[1]["m.relates_to"] == {
             "rel_type": "m.thread",
             "event_id": EVENT,
@@ -106,8 +106,8 @@ def test_b21_throttled(server: respx.MockRouter) -> None:
     server["send"].side_effect = answers
     carrier = Carrier(ENV)
     result = carrier(f"matrix:{ROOM}")
-    assert (result.word, result.retry_after, result.again) == ("not_sent", 9.457, True)
-    assert carrier(f"matrix:{ROOM}").word == "sent"
+    assert (result.result, result.retry_after, result.again) == ("not_sent", 9.457, True)
+    assert carrier(f"matrix:{ROOM}").result == "sent"
     assert sent(server, 0) == sent(server, 1)
 
 
@@ -123,21 +123,21 @@ def test_an_encrypted_room(server: respx.MockRouter) -> None:
     """ADP-16.5: asked once per room; an encrypted one, or none that can be asked, gets nothing."""
     carrier = Carrier(ENV)
     for key in "12":
-        assert carrier(f"matrix:{ROOM}", key=key).word == "sent"
+        assert carrier(f"matrix:{ROOM}", key=key).result == "sent"
     assert len(server["state"].calls) == 1
     server["state"].respond(json={"algorithm": "m.megolm.v1.aes-sha2"})
     result = Carrier(ENV)(f"matrix:{ROOM}")
-    assert result.word == "rejected" and "encrypted" in result.reason
+    assert result.result == "rejected" and "encrypted" in result.reason
     for status, word in ((404, "rejected"), (502, "not_sent"), (429, "not_sent")):
         server["state"].respond(status, text="<html>")
-        assert Carrier(ENV)(f"matrix:{ROOM}").word == word
+        assert Carrier(ENV)(f"matrix:{ROOM}").result == word
     assert len(server["send"].calls) == 2
 
 
 def test_it_may_be_allowed(server: respx.MockRouter) -> None:
     """ADP-16.5: MATRIX_ALLOW_UNENCRYPTED asks no room."""
     env = ENV | {"MATRIX_ALLOW_UNENCRYPTED": "True"}
-    assert Carrier(env)(f"matrix:{ROOM}").word == "sent"
+    assert Carrier(env)(f"matrix:{ROOM}").result == "sent"
     assert not server["state"].calls
 
 
@@ -148,14 +148,14 @@ def test_a_person(server: respx.MockRouter) -> None:
     server.get(f"{V3}/joined_rooms", name="joined").respond(
         json={"joined_rooms": ["!x", "!old:b.c", ROOM]}
     )
-    assert Carrier(ENV)("matrix:@ada:b.c").word == "sent"
+    assert Carrier(ENV)("matrix:@ada:b.c").result == "sent"
     result = Carrier(ENV)("matrix:@bob:b.c")
-    assert result.word == "rejected" and "no direct chat with @bob:b.c" in result.reason
+    assert result.result == "rejected" and "no direct chat with @bob:b.c" in result.reason
     server["joined"].respond(json={"joined_rooms": []})
     result = Carrier(ENV)("matrix:@ada:b.c")
-    assert result.word == "rejected" and "left" in result.reason
+    assert result.result == "rejected" and "left" in result.reason
     server["direct"].respond(404, json=NOT_FOUND)
-    assert Carrier(ENV)("matrix:@ada:b.c").word == "rejected"
+    assert Carrier(ENV)("matrix:@ada:b.c").result == "rejected"
 
 
 @pytest.mark.parametrize(
@@ -200,7 +200,7 @@ def test_a_file(server: respx.MockRouter, kind: str, shown: str) -> None:
     upload.respond(json={"content_uri": "mxc://b.c/AQwafuaFswefuhsfAFAgsw"})
     adapter, target = address(f"matrix:{ROOM}", ENV)
     file = File("报告 1.pdf", b"%PDF", kind)
-    assert deliver(adapter, target, "", "k", Carrier(ENV).tools, file=file).word == "sent"
+    assert deliver(adapter, target, "", "k", Carrier(ENV).tools, file=file).result == "sent"
     brought, body = upload.calls[0].request, sent(server)[1]
     assert brought.content == b"%PDF" and brought.headers["content-type"] == kind
     assert dict(brought.url.params) == {"filename": "报告 1.pdf"}
@@ -216,7 +216,7 @@ def test_an_upload_that_gives_no_address(server: respx.MockRouter) -> None:
     )
     adapter, target = address(f"matrix:{ROOM}", ENV)
     result = deliver(adapter, target, "", "k", Carrier(ENV).tools, file=File("a", b"x"))
-    assert result.word == "not_sent" and not server["send"].calls
+    assert result.result == "not_sent" and not server["send"].calls
 
 
 def test_check(server: respx.MockRouter) -> None:
@@ -226,4 +226,4 @@ def test_check(server: respx.MockRouter) -> None:
     body = {"errcode": "M_UNKNOWN_TOKEN", "error": "Access token has expired", "soft_logout": True}
     server["who"].respond(401, json=body)
     found = check("matrix", Matrix(ENV), tools)
-    assert found.word == "failed" and "MATRIX_ACCESS_TOKEN" in found.text
+    assert found.result == "failed" and "MATRIX_ACCESS_TOKEN" in found.text

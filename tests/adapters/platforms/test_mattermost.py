@@ -51,7 +51,7 @@ def posted(router: respx.MockRouter, place: int = -1) -> dict[str, Any]:
 def test_the_request(server: respx.MockRouter) -> None:
     """ADP-15.1, ADP-15.4: the channel, the text, and the key as pending_post_id."""
     result = Carrier(ENV)(f"mattermost:{CHANNEL}", 'say "中"', key="0199-a")
-    assert (result.word, result.id) == ("sent", POST)
+    assert (result.result, result.id) == ("sent", POST)
     assert posted(server) == {
         "channel_id": CHANNEL,
         "message": 'say "中"',
@@ -65,14 +65,14 @@ def test_an_error_is_no_post(server: respx.MockRouter) -> None:
     """ADP-15.1: `id` is an error's name as well; only a post's is a success."""
     body = {"id": "api.context.session_expired.app_error", "status_code": 401}
     server["posts"].respond(200, json=body)
-    assert Carrier(ENV)(f"mattermost:{CHANNEL}").word == "uncertain"
+    assert Carrier(ENV)(f"mattermost:{CHANNEL}").result == "uncertain"
 
 
 def test_a_person(server: respx.MockRouter) -> None:
     """ADP-15.2: a name leads to the user, to ourselves, to the channel of both."""
     carrier = Carrier(ENV)
     for key in "12":
-        assert carrier("mattermost:@ada", key=key).word == "sent"
+        assert carrier("mattermost:@ada", key=key).result == "sent"
     assert json.loads(server["direct"].calls[0].request.content) == [ME, ADA]
     assert posted(server)["channel_id"] == CHANNEL
     assert len(server["direct"].calls) == 1  # the second time it is known
@@ -81,7 +81,7 @@ def test_a_person(server: respx.MockRouter) -> None:
 @pytest.mark.parametrize("chat", ["core/ops", "#ops", "~ops"])
 def test_a_channel_by_name(server: respx.MockRouter, chat: str) -> None:
     """ADP-15.2: a team's channel; without a team the bot's only one."""
-    assert Carrier(ENV)(f"mattermost:{chat}").word == "sent"
+    assert Carrier(ENV)(f"mattermost:{chat}").result == "sent"
     assert posted(server)["channel_id"] == CHANNEL
 
 
@@ -90,16 +90,16 @@ def test_no_team_to_look_in(server: respx.MockRouter, teams: list[dict[str, str]
     """ADP-15.2: a name that may mean two channels means none."""
     server["teams"].respond(json=teams)
     result = Carrier(ENV)("mattermost:#ops")
-    assert result.word == "rejected" and "team/name" in result.reason
+    assert result.result == "rejected" and "team/name" in result.reason
 
 
 def test_a_name_that_is_not_there(server: respx.MockRouter) -> None:
     """ADP-15.2: refused with advice; a doubt is `not_sent`, nothing went out yet."""
     server["named"].mock(return_value=error("app.channel.get_by_name.missing.app_error", 404))
     result = Carrier(ENV)("mattermost:core/ops")
-    assert result.word == "rejected" and "is the name right" in result.reason
+    assert result.result == "rejected" and "is the name right" in result.reason
     server["named"].respond(502, text="<html>")
-    assert Carrier(ENV)("mattermost:core/ops").word == "not_sent"
+    assert Carrier(ENV)("mattermost:core/ops").result == "not_sent"
     assert not server["posts"].calls
 
 
@@ -108,7 +108,7 @@ def test_a_thread(server: respx.MockRouter, root: str) -> None:
     """ADP-15.3: a thread is its first post; a reply's id leads there (hermes-agent #28005)."""
     post = {"id": POST, "root_id": root, "channel_id": CHANNEL}
     server.get(f"{API}/posts/{POST}").respond(json=post)
-    assert Carrier(ENV)(f"mattermost:{CHANNEL}?thread={POST}").word == "sent"
+    assert Carrier(ENV)(f"mattermost:{CHANNEL}?thread={POST}").result == "sent"
     assert posted(server)["root_id"] == (root or POST)
 
 
@@ -117,10 +117,10 @@ def test_a_thread_elsewhere(server: respx.MockRouter) -> None:
     post = {"id": POST, "root_id": "", "channel_id": ADA}
     server.get(f"{API}/posts/{POST}", name="post").respond(json=post)
     result = Carrier(ENV)(f"mattermost:{CHANNEL}?thread={POST}")
-    assert result.word == "rejected" and "another channel" in result.reason
+    assert result.result == "rejected" and "another channel" in result.reason
     server["post"].mock(return_value=error("app.post.get.app_error", 404))
     result = Carrier(ENV)(f"mattermost:{CHANNEL}?thread={POST}")
-    assert result.word == "rejected" and "gone" in result.reason
+    assert result.result == "rejected" and "gone" in result.reason
     assert not server["posts"].calls
 
 
@@ -128,7 +128,7 @@ def test_a_lost_answer(server: respx.MockRouter) -> None:
     """ADP-15.4: what is in doubt goes again at once, under the same key."""
     lost: list[Any] = [httpx.ReadTimeout("x"), httpx.Response(201, json={"id": POST})]
     server["posts"].side_effect = lost
-    assert Carrier(ENV)(f"mattermost:{CHANNEL}").word == "sent"
+    assert Carrier(ENV)(f"mattermost:{CHANNEL}").result == "sent"
     assert posted(server, 0) == posted(server, 1)
 
 
@@ -137,7 +137,7 @@ def test_the_first_request_is_still_being_stored(server: respx.MockRouter) -> No
     pending = error("api.post.deduplicate_create_post.pending", 500)
     server["posts"].side_effect = [pending, httpx.Response(200, json={"id": POST})]
     result = Carrier(ENV)(f"mattermost:{CHANNEL}")
-    assert (result.word, result.id) == ("sent", POST)
+    assert (result.result, result.id) == ("sent", POST)
 
 
 def test_a_doubt_that_is_too_old(server: respx.MockRouter) -> None:
@@ -150,7 +150,7 @@ def test_a_doubt_that_is_too_old(server: respx.MockRouter) -> None:
 
     server["posts"].side_effect = late
     result = carrier(f"mattermost:{CHANNEL}")
-    assert (result.word, result.again, len(server["posts"].calls)) == ("uncertain", False, 1)
+    assert (result.result, result.again, len(server["posts"].calls)) == ("uncertain", False, 1)
 
 
 @pytest.mark.parametrize("unit", ["x", "中", "😀", "**x** ", "@all ", "a\n"])
@@ -158,7 +158,7 @@ def test_a_long_text(server: respx.MockRouter, unit: str) -> None:
     """ADP-15.5: at most 16,383 code points, as they go out."""
     result = Carrier(ENV)(f"mattermost:{CHANNEL}", unit * (17_000 // len(unit)))
     posts = [posted(server, place) for place in range(len(server["posts"].calls))]
-    assert result.word == "sent" and 1 < len(posts) == result.parts < 4
+    assert result.result == "sent" and 1 < len(posts) == result.parts < 4
     assert all(len(post["message"]) <= 16_383 for post in posts)
     assert len({post["pending_post_id"] for post in posts}) == len(posts)
 
@@ -196,7 +196,7 @@ def test_a_file(server: respx.MockRouter, text: str) -> None:
     file = File("报告 1.pdf", b"%PDF", "application/pdf")
     result = deliver(adapter, target, text, "k", Carrier(ENV).tools, file=file)
     brought = upload.calls[0].request
-    assert result.word == "sent" and brought.content == b"%PDF"
+    assert result.result == "sent" and brought.content == b"%PDF"
     assert dict(brought.url.params) == {"channel_id": CHANNEL, "filename": "报告 1.pdf"}
     assert brought.headers["content-type"] == "application/pdf"
     assert posted(server)["file_ids"] == [FILE] and posted(server)["message"] == ""
@@ -210,7 +210,7 @@ def test_an_upload_that_gives_no_id(server: respx.MockRouter, body: Any) -> None
     server.post(url__startswith=f"{API}/files?").respond(201, text=text)
     adapter, target = address(f"mattermost:{CHANNEL}", ENV)
     result = deliver(adapter, target, "", "k", Carrier(ENV).tools, file=File("a", b"x"))
-    assert result.word == "not_sent" and not server["posts"].calls
+    assert result.result == "not_sent" and not server["posts"].calls
 
 
 def test_check(server: respx.MockRouter) -> None:
@@ -219,7 +219,7 @@ def test_check(server: respx.MockRouter) -> None:
     assert check("mattermost", Mattermost(ENV), tools) == ("ok", "@bot")
     server["me"].mock(return_value=error("api.context.session_expired.app_error", 401))
     found = check("mattermost", Mattermost(ENV), tools)
-    assert found.word == "failed" and "MATTERMOST_TOKEN" in found.text
+    assert found.result == "failed" and "MATTERMOST_TOKEN" in found.text
 
 
 def test_a_throttle(server: respx.MockRouter) -> None:
@@ -227,7 +227,7 @@ def test_a_throttle(server: respx.MockRouter) -> None:
     slow = httpx.Response(429, text="limit exceeded", headers={"X-Ratelimit-Reset": "2"})
     server["posts"].side_effect = [slow, httpx.Response(201, json={"id": POST})]
     carrier = Carrier(ENV)
-    assert carrier(f"mattermost:{CHANNEL}").word == "sent"
+    assert carrier(f"mattermost:{CHANNEL}").result == "sent"
     assert carrier.waits == [2.0]
 
 

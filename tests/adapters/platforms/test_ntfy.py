@@ -38,7 +38,7 @@ def test_the_request() -> None:
         route = router.post(f"{SERVER}/").respond(json=SENT)
         result = Carrier({"NTFY_TOKEN": "tk_1"})("ntfy:builds", 'say "中"')
     sent = route.calls[0].request
-    assert (result.word, result.id) == ("sent", "sPs71M8A2T28")
+    assert (result.result, result.id) == ("sent", "sPs71M8A2T28")
     assert json.loads(sent.content) == {"topic": "builds", "message": 'say "中"'}
     assert sent.headers["authorization"] == "Bearer tk_1"
 
@@ -55,7 +55,7 @@ def test_a_doubt_is_not_resent() -> None:
     with respx.mock() as router:
         route = router.post(f"{SERVER}/").mock(side_effect=httpx.ReadTimeout)
         result = Carrier({})("ntfy:builds")
-    assert (result.word, result.again, len(route.calls)) == ("uncertain", False, 1)
+    assert (result.result, result.again, len(route.calls)) == ("uncertain", False, 1)
 
 
 @pytest.mark.parametrize("unit", ["x", "中", "😀", '"', "\\", "\n", "\t", "**x** ", "<&"])
@@ -66,7 +66,7 @@ def test_a_long_text(unit: str) -> None:
         route = router.post(f"{SERVER}/").respond(json=SENT)
         result = Carrier({})("ntfy:builds", text)
     bodies = [call.request.content for call in route.calls]
-    assert result.word == "sent" and 1 < len(bodies) == result.parts < 8
+    assert result.result == "sent" and 1 < len(bodies) == result.parts < 8
     for one in bodies:
         assert len(json.loads(one)["message"].encode()) <= 4096
         assert len(one) <= 8192
@@ -106,7 +106,7 @@ def test_a_file(name: str, header: str) -> None:
         file = File(name, b"\x00data")
         result = deliver(adapter, target, "", "k", Carrier(env).tools, file=file)
     sent = route.calls[0].request
-    assert result.word == "sent"
+    assert result.result == "sent"
     assert (sent.content, sent.headers["filename"]) == (b"\x00data", header)
     assert sent.headers["authorization"] == "Bearer tk_1"
 
@@ -116,7 +116,7 @@ def test_a_file_that_is_too_large() -> None:
     adapter, target = address("ntfy:builds", {})
     file = File("a", bytes((15 << 20) + 1))
     result = deliver(adapter, target, "", "k", Carrier({}).tools, file=file)
-    assert result.word == "rejected" and "15" in result.reason
+    assert result.result == "rejected" and "15" in result.reason
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_check(status: int, answer: dict[str, Any], word: str, text: str) -> Non
     with respx.mock() as router:
         router.get(f"{SERVER}/v1/account").respond(status, json=answer)
         found = check("ntfy", Ntfy({"NTFY_TOKEN": "tk_1"}), Carrier({}).tools)
-    assert found.word == word and text in found.text
+    assert found.result == word and text in found.text
 
 
 def test_a_quota_is_no_short_wait() -> None:
@@ -143,5 +143,5 @@ def test_a_quota_is_no_short_wait() -> None:
         route = router.post(f"{SERVER}/").respond(429, json=answer)
         carrier = Carrier({})
         result = carrier("ntfy:builds")
-    assert (result.word, result.retry_after, result.again) == ("not_sent", 3600.0, True)
+    assert (result.result, result.retry_after, result.again) == ("not_sent", 3600.0, True)
     assert (len(route.calls), carrier.waits) == (1, [])

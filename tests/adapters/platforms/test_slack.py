@@ -48,7 +48,7 @@ def test_the_request(slack: respx.MockRouter) -> None:
     """ADP-13.1: the token in the header, the text as mrkdwn, no previews; the id is the ts."""
     result = Carrier(ENV)(CHANNEL, "hi 中")
     request = slack["send"].calls[0].request
-    assert (result.word, result.id) == ("sent", "1503435956.000247")
+    assert (result.result, result.id) == ("sent", "1503435956.000247")
     assert request.headers["authorization"] == f"Bearer {TOKEN}"
     assert request.headers["content-type"] == "application/json; charset=utf-8"
     assert sent(slack) == [
@@ -83,7 +83,7 @@ def test_no_name() -> None:
 def test_b8_a_person(slack: respx.MockRouter) -> None:
     """B8, ADP-13.3: the direct chat is opened once, and the texts go there."""
     carrier = Carrier(ENV)
-    assert [carrier(PERSON, text).word for text in ("one", "two")] == ["sent", "sent"]
+    assert [carrier(PERSON, text).result for text in ("one", "two")] == ["sent", "sent"]
     assert sent(slack, "open") == [{"users": "U0123456789"}]
     assert [body["channel"] for body in sent(slack)] == ["D1", "D1"]
 
@@ -93,7 +93,7 @@ def test_b8_a_missing_scope(slack: respx.MockRouter) -> None:
     answer = {"ok": False, "error": "missing_scope", "needed": "im:write", "provided": "chat:write"}
     slack["open"].respond(json=answer)
     result = Carrier(ENV)(PERSON)
-    assert (result.word, len(slack["send"].calls)) == ("rejected", 0)
+    assert (result.result, len(slack["send"].calls)) == ("rejected", 0)
     assert "im:write" in result.reason
 
 
@@ -136,7 +136,7 @@ def test_mentions(slack: respx.MockRouter, text: str) -> None:
 @pytest.mark.parametrize("text", ["😀" * 3000, "&" * 4000, "a" * 3999 + "👨‍👩‍👧‍👦" * 9, "x" * 4000])
 def test_b23_length(slack: respx.MockRouter, text: str) -> None:
     """B23, ADP-13.5: at most 4000, escapes counted: Slack never cuts by itself."""
-    assert Carrier(ENV)(CHANNEL, text).word == "sent"
+    assert Carrier(ENV)(CHANNEL, text).result == "sent"
     texts = [body["text"] for body in sent(slack)]
     assert all(len(part.encode("utf-16-le")) // 2 <= 4000 for part in texts)
     assert "".join(texts).replace("&amp;", "&") == text
@@ -147,7 +147,7 @@ def test_b1_a_doubt(slack: respx.MockRouter, code: str) -> None:
     """B1, ADP-13.6: some of it may have succeeded: said, and not sent again."""
     slack["send"].respond(json={"ok": False, "error": code})
     result = Carrier(ENV)(CHANNEL)
-    assert (result.word, len(slack["send"].calls)) == ("uncertain", 1)
+    assert (result.result, len(slack["send"].calls)) == ("uncertain", 1)
 
 
 def test_b19_a_throttle_in_the_middle(slack: respx.MockRouter) -> None:
@@ -159,7 +159,7 @@ def test_b19_a_throttle_in_the_middle(slack: respx.MockRouter) -> None:
     carrier = Carrier(ENV)
     text = "a" * 3900 + "\n\n" + "b" * 3900 + "\n\n" + "c" * 3900
     result = carrier(CHANNEL, text)
-    assert (result.word, result.parts, carrier.waits) == ("sent", 3, [1.0])
+    assert (result.result, result.parts, carrier.waits) == ("sent", 3, [1.0])
     assert [body["text"][0] for body in sent(slack)] == ["a", "b", "b", "c"]
 
 
@@ -175,7 +175,7 @@ def test_b20_what_is_refused(slack: respx.MockRouter, code: str, advice: str) ->
     """B20, ADP-13.1: an error in a 200 is one: one request, the code and what to do."""
     slack["send"].respond(json={"ok": False, "error": code})
     result = Carrier(ENV)(CHANNEL)
-    assert (result.word, len(slack["send"].calls)) == ("rejected", 1)
+    assert (result.result, len(slack["send"].calls)) == ("rejected", 1)
     assert code in result.reason and advice in result.reason
 
 
@@ -183,7 +183,7 @@ def test_a_webhook(slack: respx.MockRouter) -> None:
     """ADP-13.7: the text alone, to its URL, without a token; `ok` is the answer, and no id."""
     result = Carrier({"SLACK_WEBHOOK_URL": HOOK})("slack:webhook?thread=1503435956.000247", "a & b")
     request = slack["hook"].calls[0].request
-    assert (result.word, result.id) == ("sent", "")
+    assert (result.result, result.id) == ("sent", "")
     assert "authorization" not in request.headers
     assert set(sent(slack, "hook")[0]) == {
         *("text", "thread_ts", "mrkdwn", "unfurl_links", "unfurl_media")
@@ -194,7 +194,7 @@ def test_a_webhook_that_is_gone(slack: respx.MockRouter) -> None:
     """ADP-13.7: an error in one plain word; the URL is not shown."""
     slack["hook"].respond(404, text="no_service")
     result = Carrier({"SLACK_WEBHOOK_URL": HOOK})("slack:webhook")
-    assert result.word == "rejected" and "no_service" in result.reason
+    assert result.result == "rejected" and "no_service" in result.reason
     assert "SLACK_WEBHOOK_URL" in result.reason and "hush" not in result.reason
 
 
@@ -206,7 +206,7 @@ def test_a_file(slack: respx.MockRouter) -> None:
     carrier = Carrier(ENV)
     adapter, target = address(f"{CHANNEL}?thread=1503435956.000247", ENV)
     result = deliver(adapter, target, "", "k", carrier.tools, file=FILE)
-    assert (result.word, result.id) == ("sent", "F123ABC456")
+    assert (result.result, result.id) == ("sent", "F123ABC456")
     assert slack["place"].calls[0].request.content == b"filename=a.txt&length=6"
     put = slack["put"].calls[0].request
     assert put.content == FILE.data and "authorization" not in put.headers
@@ -243,7 +243,7 @@ def test_a_file_that_is_not_stored(slack: respx.MockRouter) -> None:
     carrier = Carrier(ENV)
     adapter, target = address(CHANNEL, ENV)
     result = deliver(adapter, target, "", "k", carrier.tools, file=FILE)
-    assert (result.word, len(slack["show"].calls)) == ("not_sent", 0)
+    assert (result.result, len(slack["show"].calls)) == ("not_sent", 0)
 
 
 def test_no_file_for_a_webhook() -> None:
@@ -268,7 +268,7 @@ def test_settings(token: str, said: str) -> None:
 
 def test_several_workspaces(slack: respx.MockRouter) -> None:
     """ADP-13.9: of several tokens, as Hermes takes them, the first is used."""
-    assert Carrier({"SLACK_BOT_TOKEN": f"{TOKEN}, xoxb-other"})(CHANNEL).word == "sent"
+    assert Carrier({"SLACK_BOT_TOKEN": f"{TOKEN}, xoxb-other"})(CHANNEL).result == "sent"
     assert slack["send"].calls[0].request.headers["authorization"] == f"Bearer {TOKEN}"
 
 

@@ -52,7 +52,7 @@ def error(code: int, text: str, **parameters: int) -> httpx.Response:
 def test_the_request(telegram: respx.MockRouter) -> None:
     """ADP-12.1: chat, text, no preview; the id is Telegram's."""
     result = Carrier(ENV)("telegram:987", 'say "中"')
-    assert (result.word, result.id) == ("sent", "7")
+    assert (result.result, result.id) == ("sent", "7")
     assert bodies(telegram) == [
         {"chat_id": 987, "link_preview_options": {"is_disabled": True}, "text": 'say "中"'}
     ]
@@ -85,7 +85,7 @@ def test_a_topic(telegram: respx.MockRouter, channel: str) -> None:
 
 def test_the_general_topic(telegram: respx.MockRouter) -> None:
     """ADP-12.3: topic 1 arrives as 1 and is refused as 1; it is left out."""
-    assert Carrier(ENV)("telegram:-100123?thread=1").word == "sent"
+    assert Carrier(ENV)("telegram:-100123?thread=1").result == "sent"
     assert "message_thread_id" not in bodies(telegram)[0]
 
 
@@ -99,7 +99,7 @@ def test_a_topic_that_is_gone(telegram: respx.MockRouter) -> None:
     """ADP-12.3: the text is refused, and does not go to the whole group instead."""
     telegram["send"].side_effect = [error(400, "Bad Request: message thread not found")]
     result = Carrier(ENV)("telegram:-100123?thread=42")
-    assert (result.word, len(bodies(telegram))) == ("rejected", 1)
+    assert (result.result, len(bodies(telegram))) == ("rejected", 1)
     assert "topic is gone" in result.reason
 
 
@@ -115,7 +115,7 @@ def test_an_answer(telegram: respx.MockRouter) -> None:
 
 def test_markup(telegram: respx.MockRouter) -> None:
     """ADP-12.4: a text with marks goes as HTML."""
-    assert Carrier(ENV)("telegram:987", MARKED).word == "sent"
+    assert Carrier(ENV)("telegram:987", MARKED).result == "sent"
     body = bodies(telegram)[0]
     assert body["parse_mode"] == "HTML" and "&amp;" in body["text"]
 
@@ -125,7 +125,7 @@ def test_markup_that_is_not_read(telegram: respx.MockRouter) -> None:
     refused = error(400, 'Bad Request: can\'t parse entities: Unsupported start tag "24h."')
     telegram["send"].side_effect = [refused, httpx.Response(200, json=SENT)]
     carrier = Carrier(ENV)
-    assert carrier("telegram:987", MARKED).word == "sent"
+    assert carrier("telegram:987", MARKED).result == "sent"
     html, plain = bodies(telegram)
     assert html["parse_mode"] == "HTML" and "parse_mode" not in plain
     assert "bold" in plain["text"] and "&amp;" not in plain["text"]
@@ -134,7 +134,7 @@ def test_markup_that_is_not_read(telegram: respx.MockRouter) -> None:
 
 def test_marks_without_words(telegram: respx.MockRouter) -> None:
     """ADP-12.4: what has no words as HTML is shown with its marks, and not refused."""
-    assert Carrier(ENV)("telegram:987", "```py\n```").word == "sent"
+    assert Carrier(ENV)("telegram:987", "```py\n```").result == "sent"
     assert "```py" in bodies(telegram)[0]["text"]
 
 
@@ -145,7 +145,7 @@ def test_other_errors_do_not_change_the_markup(telegram: respx.MockRouter) -> No
         httpx.Response(200, json=SENT),
     ]
     carrier = Carrier(ENV)
-    assert carrier("telegram:987", MARKED).word == "sent"
+    assert carrier("telegram:987", MARKED).result == "sent"
     assert [body["parse_mode"] for body in bodies(telegram)] == ["HTML", "HTML"]
     assert carrier.waits == [1.0]
 
@@ -155,7 +155,7 @@ def test_other_errors_do_not_change_the_markup(telegram: respx.MockRouter) -> No
 )
 def test_b23_length(telegram: respx.MockRouter, text: str) -> None:
     """B23, ADP-12.5: 4096 UTF-16 units are never passed, and no emoji is cut."""
-    assert Carrier(ENV)("telegram:987", text).word == "sent"
+    assert Carrier(ENV)("telegram:987", text).result == "sent"
     texts = [body["text"] for body in bodies(telegram)]
     assert all(len(part.encode("utf-16-le")) // 2 <= 4096 for part in texts)
     assert "".join(texts) == text and "\ufffd" not in "".join(texts)
@@ -208,7 +208,7 @@ def test_a_group_that_moved(telegram: respx.MockRouter) -> None:
     moved = error(400, "Bad Request: group chat was upgraded", migrate_to_chat_id=-100777)
     telegram["send"].side_effect = [moved, httpx.Response(200, json=SENT)]
     result = Carrier(ENV)("telegram:-4123")
-    assert (result.word, [body["chat_id"] for body in bodies(telegram)]) == (
+    assert (result.result, [body["chat_id"] for body in bodies(telegram)]) == (
         "sent",
         [-4123, -100777],
     )
@@ -219,7 +219,7 @@ def test_a_person_does_not_become_a_group(telegram: respx.MockRouter) -> None:
     """ADP-5.21, ADP-12.6: a wrong answer must not choose another chat."""
     telegram["send"].mock(return_value=error(400, "Bad Request: ?", migrate_to_chat_id=-100777))
     result = Carrier(ENV)("telegram:987")
-    assert (result.word, len(bodies(telegram))) == ("rejected", 1)
+    assert (result.result, len(bodies(telegram))) == ("rejected", 1)
     assert "another kind" in result.reason
 
 
@@ -249,21 +249,21 @@ def test_b1_an_answer_that_is_lost(
 
     telegram["send"].side_effect = lose
     result = Carrier(ENV)("telegram:987")
-    assert (result.word, len(bodies(telegram)), result.again) == ("uncertain", 1, False)
+    assert (result.result, len(bodies(telegram)), result.again) == ("uncertain", 1, False)
 
 
 def test_b1_bad_gateway(telegram: respx.MockRouter) -> None:
     """B1, ADP-12.7: a 502 may have delivered; it is no reason to send again."""
     telegram["send"].side_effect = [error(502, "Bad Gateway")]
     result = Carrier(ENV)("telegram:987")
-    assert (result.word, len(bodies(telegram))) == ("uncertain", 1)
+    assert (result.result, len(bodies(telegram))) == ("uncertain", 1)
 
 
 def test_b2_no_connection(telegram: respx.MockRouter) -> None:
     """B2: what never left is tried again."""
     telegram["send"].side_effect = [httpx.ConnectTimeout("no"), httpx.Response(200, json=SENT)]
     result = Carrier(ENV)("telegram:987")
-    assert (result.word, result.id, len(bodies(telegram))) == ("sent", "7", 2)
+    assert (result.result, result.id, len(bodies(telegram))) == ("sent", "7", 2)
 
 
 def test_b19_a_throttle_in_the_middle(telegram: respx.MockRouter) -> None:
@@ -274,7 +274,7 @@ def test_b19_a_throttle_in_the_middle(telegram: respx.MockRouter) -> None:
     carrier = Carrier(ENV)
     text = "a" * 4000 + "\n\n" + "b" * 4000 + "\n\n" + "c" * 4000
     result = carrier("telegram:987", text)
-    assert (result.word, result.parts, carrier.waits) == ("sent", 3, [1.0])
+    assert (result.result, result.parts, carrier.waits) == ("sent", 3, [1.0])
     assert [body["text"][0] for body in bodies(telegram)] == ["a", "b", "b", "c"]
 
 
@@ -293,7 +293,7 @@ def test_what_is_refused(telegram: respx.MockRouter, code: int, text: str, advic
     """B20, ADP-12.8: one request, Telegram's words and what to do."""
     telegram["send"].side_effect = [error(code, text)]
     result = Carrier(ENV)("telegram:987")
-    assert (result.word, len(bodies(telegram))) == ("rejected", 1)
+    assert (result.result, len(bodies(telegram))) == ("rejected", 1)
     assert text in result.reason and advice in result.reason
 
 
@@ -333,7 +333,7 @@ def test_a_file(telegram: respx.MockRouter) -> None:
     adapter, target = address("telegram:-100123:42", ENV)
     file = File('出 "x".txt', b"\x00data\r\n--", "text/plain")
     result = deliver(adapter, target, "look", "k", carrier.tools, file=file)
-    assert (result.word, result.parts) == ("sent", 2)
+    assert (result.result, result.parts) == ("sent", 2)
     request = telegram["file"].calls[0].request
     assert request.headers["content-type"].startswith("multipart/form-data; boundary=")
     for piece in (b'name="chat_id"\r\n\r\n-100123', b'name="message_thread_id"\r\n\r\n42'):

@@ -36,7 +36,7 @@ def test_a_signed_request(receiver: Receiver, carrier: Carrier) -> None:
     """ADP-20.2, ADP-20.3: the published library takes headers and body as they are."""
     receiver.answers = [(200, {}, b'{"id": "evt_1"}')]
     result = carrier("webhook:my-ci", "Grüße 中\n**x**", key="m-1")
-    assert (result.word, result.id) == ("sent", "evt_1")
+    assert (result.result, result.id) == ("sent", "evt_1")
     got = receiver.got[0]
     said = {"id": "m-1", "platform": "webhook", "chat_id": "my-ci", "text": "Grüße 中\n**x**"}
     assert Checker(SECRET).verify(got.body, got.headers) == said
@@ -55,7 +55,7 @@ def test_another_secret_or_body(receiver: Receiver, carrier: Carrier) -> None:
 
 def test_without_a_secret(receiver: Receiver) -> None:
     """ADP-20.3: nothing is signed, and the id is there all the same."""
-    assert Carrier({"WEBHOOK_CI_URL": receiver.url})("webhook:ci").word == "sent"
+    assert Carrier({"WEBHOOK_CI_URL": receiver.url})("webhook:ci").result == "sent"
     assert "webhook-signature" not in receiver.got[0].headers
     assert receiver.got[0].headers["webhook-id"] == "k1"
 
@@ -70,7 +70,7 @@ def test_a_long_text(receiver: Receiver, carrier: Carrier) -> None:
     """ADP-20.2: a program gets it whole."""
     text = "中\n" * 200_000
     result = carrier("webhook:my-ci", text)
-    assert (result.word, result.parts) == ("sent", 1)
+    assert (result.result, result.parts) == ("sent", 1)
     assert receiver.got[0].json["text"] == text
 
 
@@ -134,7 +134,7 @@ def test_answers(
     """ADP-20.5: the status decides; a doubt is asked again, nothing else is, nothing followed."""
     receiver.answers = [answer]
     result = carrier("webhook:my-ci")
-    assert (result.word, result.retry_after) == (word, wait)
+    assert (result.result, result.retry_after) == (word, wait)
     assert [got.path for got in receiver.got] == ["/in"] * asked
     if b"error" in answer[2]:
         assert "no matching signature" in result.reason

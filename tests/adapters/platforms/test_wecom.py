@@ -61,7 +61,7 @@ def test_the_request_of_an_app(
     wecom: respx.MockRouter, chat: str, path: str, more: dict[str, Any]
 ) -> None:
     """ADP-18.1: each kind has its own endpoint and field; the token stands in the query."""
-    assert Carrier(ENV)(f"wecom:{chat}", "hi").word == "sent"
+    assert Carrier(ENV)(f"wecom:{chat}", "hi").result == "sent"
     request, body = sent(wecom)
     assert str(request.url) == f"{API}/{path}?access_token=at-1"
     assert body == {**more, "msgtype": "text", "text": {"content": "hi"}}
@@ -69,7 +69,7 @@ def test_the_request_of_an_app(
 
 def test_the_request_of_a_robot(wecom: respx.MockRouter) -> None:
     """ADP-18.1, ADP-18.5: a robot's URL is all that it needs."""
-    assert Carrier({"WECOM_WEBHOOK_URL": ROBOT})("wecom:webhook", "hi").word == "sent"
+    assert Carrier({"WECOM_WEBHOOK_URL": ROBOT})("wecom:webhook", "hi").result == "sent"
     request, body = sent(wecom)
     assert str(request.url) == ROBOT
     assert body == {"msgtype": "text", "text": {"content": "hi"}}
@@ -103,7 +103,7 @@ def test_whom_it_did_not_reach(wecom: respx.MockRouter, more: dict[str, str], wo
     """ADP-18.2: a 0 with somebody's name beside it is no success."""
     wecom["send"].respond(json={**OK, **more})
     result = Carrier(ENV)("wecom:zhangsan")
-    assert result.word == word
+    assert result.result == word
     assert all(name in result.reason for name in more.values() if word != "sent")
 
 
@@ -114,7 +114,7 @@ def test_whom_it_did_not_reach(wecom: respx.MockRouter, more: dict[str, str], wo
 def test_b11_errors_in_200(wecom: respx.MockRouter, chat: str, body: Any) -> None:
     """B11, ADP-18.2: 200 with an error or a page is never `sent`."""
     wecom["send"].respond(200, text=body if isinstance(body, str) else json.dumps(body))
-    assert Carrier(ENV)(f"wecom:{chat}").word != "sent"
+    assert Carrier(ENV)(f"wecom:{chat}").result != "sent"
 
 
 @pytest.mark.parametrize("chat", ["zhangsan", "chat:C1", "webhook"])
@@ -125,7 +125,7 @@ def test_b24_parts(wecom: respx.MockRouter, chat: str, text: str) -> None:
     """B24, ADP-18.3: each part has at most 2048 bytes, in order, and nothing is lost."""
     result = Carrier(ENV)(f"wecom:{chat}", text)
     bodies = [sent(wecom, place)[1] for place in range(len(wecom["send"].calls))]
-    assert (result.word, result.parts) == ("sent", len(bodies)) and len(bodies) > 1
+    assert (result.result, result.parts) == ("sent", len(bodies)) and len(bodies) > 1
     assert max(len(content(body).encode()) for body in bodies) <= 2048
     assert len({body["msgtype"] for body in bodies}) == 1
     assert "".join(map(content, bodies)).count("中") == text.count("中")
@@ -169,7 +169,7 @@ def test_b17_refresh(wecom: respx.MockRouter, code: int) -> None:
         httpx.Response(200, json={**OK, "access_token": f"at-{n}", "expires_in": 7200})
         for n in (1, 2)
     ]
-    assert Carrier(ENV)("wecom:zhangsan").word == "sent"
+    assert Carrier(ENV)("wecom:zhangsan").result == "sent"
     tokens = [call.request.url.params["access_token"] for call in wecom["send"].calls]
     assert tokens == ["at-1", "at-2"]
 
@@ -178,7 +178,7 @@ def test_b17_once_only(wecom: respx.MockRouter) -> None:
     """B17, ADP-18.5: a new token that is refused too is `not_sent`; nobody asks for ever."""
     wecom["send"].respond(json={"errcode": 40014, "errmsg": "invalid access_token"})
     carrier = Carrier(ENV)
-    assert carrier("wecom:zhangsan").word == "not_sent"
+    assert carrier("wecom:zhangsan").result == "not_sent"
     tries = 1 + len(carrier.waits)
     assert len(wecom["token"].calls) <= 1 + tries
 
@@ -190,7 +190,7 @@ def test_the_token_request(wecom: respx.MockRouter) -> None:
     assert dict(asked.url.params) == {"corpid": "ww1", "corpsecret": "hush-hush"}
     wecom["token"].respond(json={"errcode": 40001, "errmsg": "invalid credential"})
     result = Carrier(ENV)("wecom:zhangsan")
-    assert result.word == "rejected" and "WECOM_CALLBACK_CORP_SECRET" in result.reason
+    assert result.result == "rejected" and "WECOM_CALLBACK_CORP_SECRET" in result.reason
 
 
 def test_no_key() -> None:
@@ -207,7 +207,7 @@ def test_no_key() -> None:
 def test_a_lost_answer(wecom: respx.MockRouter, fault: Any) -> None:
     """ADP-18.6: what may have been accepted is said to be uncertain, after one request."""
     wecom["send"].side_effect = [fault]
-    assert Carrier(ENV)("wecom:zhangsan").word == "uncertain"
+    assert Carrier(ENV)("wecom:zhangsan").result == "uncertain"
     assert len(wecom["send"].calls) == 1
 
 
@@ -215,7 +215,7 @@ def test_busy(wecom: respx.MockRouter) -> None:
     """ADP-18.6: -1 took nothing, and is tried again."""
     busy = httpx.Response(200, json={"errcode": -1, "errmsg": "system error"})
     wecom["send"].side_effect = [busy, httpx.Response(200, json=OK)]
-    assert Carrier(ENV)("wecom:zhangsan").word == "sent"
+    assert Carrier(ENV)("wecom:zhangsan").result == "sent"
 
 
 def test_limits() -> None:

@@ -43,7 +43,7 @@ def texts(route: respx.Route) -> list[str]:
 
 def test_the_request(weixin: respx.Route) -> None:
     """ADP-19.1: URL, headers, a finished text of the bot's with the chat's context token."""
-    assert Carrier(ENV)(f"weixin:{USER}", "你好", key="k1").word == "sent"
+    assert Carrier(ENV)(f"weixin:{USER}", "你好", key="k1").result == "sent"
     request = weixin.calls[0].request
     assert request.headers["authorization"] == "Bearer hush-bot-token"
     assert request.headers["authorizationtype"] == "ilink_bot_token"
@@ -108,7 +108,7 @@ def test_b14_success(weixin: respx.Route, body: dict[str, Any], id: str) -> None
     """B14, ADP-19.3: an empty object is success; so are codes that are 0 or absent."""
     weixin.respond(json=body)
     result = Carrier(ENV)(f"weixin:{USER}")
-    assert (result.word, result.id) == ("sent", id)
+    assert (result.result, result.id) == ("sent", id)
 
 
 @pytest.mark.parametrize("message", ["unknown error", "prepare failed", "", None])
@@ -118,7 +118,7 @@ def test_b14_stale_context(weixin: respx.Route, message: str | None) -> None:
     weixin.side_effect = [refused, *(httpx.Response(200, json={}) for _ in range(2))]
     carrier = Carrier(ENV)
     result = carrier(f"weixin:{USER}", "中" * 8000)
-    assert (result.word, result.parts, carrier.waits) == ("sent", 2, [])
+    assert (result.result, result.parts, carrier.waits) == ("sent", 2, [])
     contexts = [said(weixin, place).get("context_token") for place in range(3)]
     assert contexts == ["hush-context", None, None]
     assert said(weixin, 0)["client_id"] == said(weixin, 1)["client_id"]
@@ -130,7 +130,7 @@ def test_b14_prepare_failed(weixin: respx.Route, chat: str, tries: int) -> None:
     weixin.respond(json={"ret": -2, "errmsg": "prepare failed"})
     carrier = Carrier(ENV)
     result = carrier(f"weixin:{chat}")
-    assert result.word == "rejected" and "the user has to write to the bot first" in result.reason
+    assert result.result == "rejected" and "the user has to write to the bot first" in result.reason
     assert (len(weixin.calls), carrier.waits) == (tries, [])
 
 
@@ -138,7 +138,7 @@ def test_b14_rate_limited(weixin: respx.Route) -> None:
     """B14, ADP-19.5: a throttle is put off, with this context token as before."""
     weixin.respond(json={"ret": -2, "errmsg": "rate limited"})
     result = Carrier(ENV)(f"weixin:{USER}")
-    assert (result.word, result.retry_after, result.again) == ("not_sent", 30.0, True)
+    assert (result.result, result.retry_after, result.again) == ("not_sent", 30.0, True)
     assert len(weixin.calls) == 1
 
 
@@ -147,7 +147,7 @@ def test_b14_the_login_is_over(weixin: respx.Route, body: dict[str, Any]) -> Non
     """B14, ADP-19.5: no later try helps; it is said who has to do what."""
     weixin.respond(json=body)
     result = Carrier(ENV)(f"weixin:{USER}")
-    assert result.word == "rejected" and "log in" in result.reason
+    assert result.result == "rejected" and "log in" in result.reason
     assert len(weixin.calls) == 1
 
 
@@ -155,13 +155,13 @@ def test_any_other_refusal(weixin: respx.Route) -> None:
     """ADP-19.5: -2 with other words is a bad request."""
     weixin.respond(json={"ret": -2, "errmsg": "text too long"})
     result = Carrier(ENV)(f"weixin:{USER}")
-    assert result.word == "rejected" and "text too long" in result.reason
+    assert result.result == "rejected" and "text too long" in result.reason
 
 
 def test_a_lost_answer(weixin: respx.Route) -> None:
     """ADP-19.6: `client_id` is there, but nobody knows whether it helps: one request."""
     weixin.side_effect = [httpx.ReadTimeout("x")]
-    assert Carrier(ENV)(f"weixin:{USER}").word == "uncertain"
+    assert Carrier(ENV)(f"weixin:{USER}").result == "uncertain"
     assert len(weixin.calls) == 1
     assert Weixin.capabilities.idempotent_s == 0
 
@@ -170,7 +170,7 @@ def test_parts(weixin: respx.Route) -> None:
     """ADP-19.7: as few as fit into 16,384 bytes each; nothing is lost."""
     result = Carrier(ENV)(f"weixin:{USER}", "中" * 10_000)
     sizes = [len(text.encode()) for text in texts(weixin)]
-    assert (result.word, len(sizes)) == ("sent", 2) and max(sizes) <= 16_384
+    assert (result.result, len(sizes)) == ("sent", 2) and max(sizes) <= 16_384
     assert "".join(texts(weixin)) == "中" * 10_000
 
 

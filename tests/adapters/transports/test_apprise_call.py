@@ -42,7 +42,7 @@ def test_yes(receiver: Receiver) -> None:
     """ADP-21.2: a service that took it is `sent`, and the text is whole."""
     text = "Grüße 中 **x**\n<b>&amp;</b> \\n"
     result = send(json_url(receiver), text)
-    assert (result.word, result.id, result.parts) == ("sent", "", 1)
+    assert (result.result, result.id, result.parts) == ("sent", "", 1)
     assert receiver.got[0].json["message"] == text
     assert len(receiver.got) == 1
 
@@ -52,7 +52,7 @@ def test_no(receiver: Receiver, query: str) -> None:
     """ADP-21.2, ADP-21.5: a failure is a doubt, after one request, whatever the URL says."""
     receiver.answers = [(500, {}, b"no")]
     result = send(json_url(receiver) + query)
-    assert (result.word, result.again) == ("uncertain", False)
+    assert (result.result, result.again) == ("uncertain", False)
     assert len(receiver.got) == 1
 
 
@@ -60,7 +60,7 @@ def test_a_service_that_hangs(receiver: Receiver) -> None:
     """ADP-21.2, ADP-21.5: no word in time is a doubt, and nobody waits longer."""
     receiver.go.clear()
     result = send(json_url(receiver), calls=AppriseCalls(1.0))
-    assert result.word == "uncertain" and "no end within 1 s" in result.reason
+    assert result.result == "uncertain" and "no end within 1 s" in result.reason
 
 
 def test_too_many_that_hang(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,27 +68,27 @@ def test_too_many_that_hang(receiver: Receiver, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(apprise_call, "MOST", 1)
     receiver.go.clear()
     calls = AppriseCalls(1.0)
-    words = [send(json_url(receiver), calls=calls).word for _ in range(2)]
+    words = [send(json_url(receiver), calls=calls).result for _ in range(2)]
     assert words == ["uncertain", "not_sent"] and len(receiver.got) <= 1
 
 
 def test_redirects(receiver: Receiver) -> None:
     """ADP-21.5: none is followed; the text goes where the settings say, or nowhere."""
     receiver.answers = [(307, {"location": "/elsewhere"}, b"")]
-    assert send(json_url(receiver)).word == "uncertain"
+    assert send(json_url(receiver)).result == "uncertain"
     assert [got.path.rstrip("/") for got in receiver.got] == ["/in"]
 
 
 def test_a_long_text(receiver: Receiver) -> None:
     """ADP-21.5: what is over the limit goes in parts, and all of it."""
     result = send(json_url(receiver), "中" * 40_000)
-    assert (result.word, result.parts) == ("sent", 2)
+    assert (result.result, result.parts) == ("sent", 2)
     assert "".join(got.json["message"] for got in receiver.got) == "中" * 40_000
 
 
 def test_as_text(receiver: Receiver) -> None:
     """ADP-21.6: a service that wants HTML gets it escaped: a text brings no tags along."""
-    assert send(json_url(receiver) + "?format=html", "<script>x</script>\n&").word == "sent"
+    assert send(json_url(receiver) + "?format=html", "<script>x</script>\n&").result == "sent"
     assert "<script>" not in receiver.got[0].json["message"]
     assert "&lt;script&gt;" in receiver.got[0].json["message"]
 
@@ -99,7 +99,7 @@ def test_as_text(receiver: Receiver) -> None:
 def test_no_url_of_apprise(url: str) -> None:
     """ADP-21.4: the variable to mend is named, and not its value."""
     result = send(url)
-    assert result.word == "rejected" and "APPRISE_URL_X" in result.reason
+    assert result.result == "rejected" and "APPRISE_URL_X" in result.reason
     assert "hush" not in result.reason
 
 
@@ -113,7 +113,7 @@ def test_no_url_of_apprise(url: str) -> None:
 def test_b11_native_urls(url: str, platform: str) -> None:
     """B11, ADP-21.3: a service of ours is known by its own URL as well."""
     result = send(url)
-    assert result.word == "rejected" and f"{platform}:CHAT" in result.reason
+    assert result.result == "rejected" and f"{platform}:CHAT" in result.reason
 
 
 def test_without_the_extra() -> None:
@@ -152,6 +152,6 @@ def test_many_at_once(receiver: Receiver) -> None:
         thread.start()
     for thread in threads:
         thread.join(60)
-    assert {result.word for result in results.values()} == {"sent"} and len(results) == 8
+    assert {result.result for result in results.values()} == {"sent"} and len(results) == 8
     found = {got.path.strip("/"): got.json["message"] for got in receiver.got}
     assert found == {f"{number}": f"text {number}" for number in range(8)}

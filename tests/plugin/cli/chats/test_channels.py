@@ -255,8 +255,8 @@ def test_one_that_never_answers(monkeypatch: pytest.MonkeyPatch, platform: Platf
     monkeypatch.setattr(channels, "ANSWER_S", 1.0)
     env = platform.settings("telegram")
     found = dict(channels.checks(["console", "telegram"], env))
-    assert found["console"].word == "none"
-    assert found["telegram"].word == "failed" and "no answer" in found["telegram"].text
+    assert found["console"].result == "none"
+    assert found["telegram"].result == "failed" and "no answer" in found["telegram"].text
 
 
 def test_nothing_is_asked_unbidden(desk: Here) -> None:
