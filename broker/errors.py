@@ -8,7 +8,7 @@ Everything wakebus raises on purpose, and the code each error has on the wire.
         * TooBig  BadName  BadTopic  BadMessage  UnknownTarget  NameTaken
         * NotRegistered  Fenced  Conflict  BadToken  UnknownId  UnknownVerb  Loop
     * NotNow              nothing was stored; the same request may succeed later
-        * MailboxFull  Busy  Unavailable
+        * MailboxFull  Busy  BrokerUnavailable
     * NotRunning          no broker answers at this address; nothing was written
     * Undecided           written, no receipt in time: resend `.id` to settle it
     * TimedOut            the thing waited for did not happen in time (nothing is lost)
@@ -17,7 +17,9 @@ Everything wakebus raises on purpose, and the code each error has on the wire.
 turns that answer back into the same class.
 """
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+CLOSED: Final = "this client is closed"
 
 
 class WakebusError(Exception):
@@ -155,7 +157,7 @@ class Busy(NotNow):
     code = "busy"
 
 
-class Unavailable(NotNow):
+class BrokerUnavailable(NotNow):
     """The store cannot write (disk full, I/O error) or the broker is going down."""
 
     code = "unavailable"
@@ -184,6 +186,17 @@ class TimedOut(WakebusError):
 
     code = "timeout"
     retry = True
+
+
+if TYPE_CHECKING:
+    Unavailable = BrokerUnavailable
+else:
+
+    def __getattr__(name: str) -> Any:
+        # Its old name, which another class has too: wakebus.adapters.errors.Unavailable.
+        if name == "Unavailable":
+            return BrokerUnavailable
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def _leaves(base: type[WakebusError]) -> dict[str, type[WakebusError]]:

@@ -18,7 +18,7 @@ import msgspec
 
 from wakebus.broker.core.broker_events import Announcer, Missed
 from wakebus.broker.core.mailbox import Entry, Mailbox
-from wakebus.broker.errors import Unavailable, UnknownTarget, WakebusError
+from wakebus.broker.errors import BrokerUnavailable, UnknownTarget, WakebusError
 from wakebus.broker.settings import Settings
 from wakebus.broker.store.group_commit import StoreThread
 from wakebus.broker.store.store import Work
@@ -251,7 +251,7 @@ class Hub:
         """
 
         def finished(result: Any) -> None:
-            if isinstance(result, Unavailable):
+            if isinstance(result, BrokerUnavailable):
                 self.later(1.0, lambda: self.store.submit(work, finished))
                 return
             if isinstance(result, WakebusError):

@@ -24,7 +24,7 @@ import zmq
 
 from wakebus.broker import __version__, paths, settings
 from wakebus.broker.core.hub import Hub
-from wakebus.broker.errors import Unavailable
+from wakebus.broker.errors import BrokerUnavailable
 from wakebus.broker.protocol import wire
 from wakebus.broker.server import socket_paths as places
 from wakebus.broker.server.connection_limit import Door, raise_limit
@@ -143,7 +143,7 @@ def _make(
         except sqlite3.Error as exc:
             store.abandon()
             if not (again and is_damage(exc)):
-                raise Unavailable(f"{store.path} cannot be read: {exc}") from exc
+                raise BrokerUnavailable(f"{store.path} cannot be read: {exc}") from exc
             store.suspect.touch()  # the next look goes through the whole file
         except BaseException:
             store.abandon()

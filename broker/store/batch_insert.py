@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any, Final
 
-from wakebus.broker.errors import Unavailable
+from wakebus.broker.errors import BrokerUnavailable
 from wakebus.broker.protocol.delivery_state import DeliveryState
 
 if TYPE_CHECKING:  # the store imports this file
@@ -52,7 +52,7 @@ def put_many(store: "Store", puts: "Sequence[Put]") -> "list[Row]":
     try:
         store.room.need(sum(len(put.blob) for put in puts if put.bounded))
         last = _insert(store.db, [_values(put) for put in puts])
-    except (sqlite3.IntegrityError, sqlite3.DataError, Unavailable):
+    except (sqlite3.IntegrityError, sqlite3.DataError, BrokerUnavailable):
         store.db.execute("ROLLBACK TO many")
         return []
     finally:

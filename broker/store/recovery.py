@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
-from wakebus.broker.errors import Unavailable
+from wakebus.broker.errors import BrokerUnavailable
 from wakebus.broker.store import schema
 from wakebus.broker.store.store import Damaged, Store, is_damage
 from wakebus.broker.system.log_file import look_after_log
@@ -32,7 +32,7 @@ def open_store(path: Path, boot: str) -> Store:
     """
     Open the store at `path`, a new one if the file is damaged; `boot` names the machine's boot.
 
-    A damaged file is renamed `….corrupt-<utc>`, with its log. Raises NewerStore and Unavailable.
+    A damaged file is renamed `….corrupt-<utc>`, with its log. Raises NewerStore, BrokerUnavailable.
     """
     try:
         return _open(path, boot)
@@ -40,7 +40,7 @@ def open_store(path: Path, boot: str) -> Store:
         _set_aside(path, exc.text)
     except sqlite3.Error as exc:
         if not is_damage(exc):
-            raise Unavailable(f"{path} cannot be opened: {exc}; {_advice(exc)}") from exc
+            raise BrokerUnavailable(f"{path} cannot be opened: {exc}; {_advice(exc)}") from exc
         _set_aside(path, str(exc))
     return _open(path, boot)
 
@@ -72,14 +72,14 @@ def _open(path: Path, boot: str) -> Store:
 
 
 def _check_file(path: Path) -> None:
-    """Look at a file before SQLite changes anything. Raises Damaged, NewerStore, Unavailable."""
+    """Look at it before SQLite changes anything. Raises Damaged, NewerStore, BrokerUnavailable."""
     found = path.lstat()
     if not stat.S_ISREG(found.st_mode) or found.st_uid != os.getuid():
-        raise Unavailable(
+        raise BrokerUnavailable(
             f"{path} is not a file of this user; it was left alone: move it away and start again"
         )
     if not os.access(path, os.W_OK):
-        raise Unavailable(f"{path} cannot be written; run: chmod u+rw {path}")
+        raise BrokerUnavailable(f"{path} cannot be written; run: chmod u+rw {path}")
     if (head := _head(path)) not in (b"", MAGIC):
         raise Damaged("it is no database")  # seen before SQLite could remove its log
     if not head:

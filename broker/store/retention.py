@@ -12,7 +12,7 @@ import sqlite3
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from wakebus.broker.errors import Unavailable
+from wakebus.broker.errors import BrokerUnavailable
 from wakebus.broker.store import schema
 
 if TYPE_CHECKING:  # the store imports this file
@@ -47,13 +47,13 @@ class Room:
         return (pages - free) * size
 
     def need(self, size: int) -> None:
-        """Return if `size` bytes more may come, or raise Unavailable."""
+        """Return if `size` bytes more may come, or raise BrokerUnavailable."""
         self._unmeasured += size
         if self._full or self._unmeasured > MEASURE_BYTES:
             self._unmeasured = 0
             self._full = self.used() > self.limit and not self.make(self.limit)
         if self._full:
-            raise Unavailable(
+            raise BrokerUnavailable(
                 f"the store is full: what waits for its receivers takes {self.limit >> 20} MiB "
                 "(setting store_bytes); nothing was stored. Who does not read: wakebus endpoints"
             )

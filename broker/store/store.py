@@ -13,7 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from wakebus.broker.errors import Conflict, MailboxFull, Unavailable, UnknownTarget, WakebusError
+from wakebus.broker.errors import (
+    BrokerUnavailable,
+    Conflict,
+    MailboxFull,
+    UnknownTarget,
+    WakebusError,
+)
 from wakebus.broker.protocol import message as messages
 from wakebus.broker.protocol.delivery_state import DeliveryState
 from wakebus.broker.store import batch_insert as bulk
@@ -103,7 +109,7 @@ class Store:
             if self._db.in_transaction:
                 self._db.execute("ROLLBACK")
             log.error("the store cannot write: %s", exc)
-            return [Unavailable(f"the store cannot write: {exc}")] * len(works)
+            return [BrokerUnavailable(f"the store cannot write: {exc}")] * len(works)
 
     def guarded(self, work: Work) -> Any:
         """Return what `work` returns, or the error that it alone has met."""

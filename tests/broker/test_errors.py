@@ -61,3 +61,10 @@ def test_data_is_beside_the_text() -> None:
 def test_any_payload_is_some_error(payload: dict[str, Any]) -> None:
     """What a newer broker sends becomes a WakebusError, never a crash."""
     assert isinstance(errors.from_wire(payload), WakebusError)
+
+
+def test_the_old_name_of_an_error_is_still_its_class() -> None:
+    """`except errors.Unavailable` goes on; other names are unknown as in any module."""
+    old: object = errors.Unavailable
+    assert old is errors.BrokerUnavailable
+    assert not hasattr(errors, "NoSuchError")

@@ -8,7 +8,7 @@ import pytest
 from fakes.hub import Bench
 from wakebus.broker.core.hub import NEAR_MOST, _alike, digest
 from wakebus.broker.core.mailbox import Entry
-from wakebus.broker.errors import Unavailable
+from wakebus.broker.errors import BrokerUnavailable
 from wakebus.broker.store.store import Store
 
 DAY = 86400.0
@@ -102,7 +102,7 @@ def test_what_has_happened_is_stored_until_the_disk_takes_it(bench: Bench) -> No
     def work(_: Store) -> None:
         tries.append(1)
         if len(tries) < 3:
-            raise Unavailable("the disk is full")
+            raise BrokerUnavailable("the disk is full")
 
     stored: list[str] = []
     bench.hub.store_surely(work, lambda: stored.append("done"))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fakes.hub import put
-from wakebus.broker.errors import Conflict, MailboxFull, Unavailable, UnknownTarget
+from wakebus.broker.errors import BrokerUnavailable, Conflict, MailboxFull, UnknownTarget
 from wakebus.broker.store.store import Store
 
 
@@ -85,10 +85,10 @@ def test_a_full_store(store: Store) -> None:
     store.transaction([put(f"m{n}", accepted=time.time()) for n in range(3)])
     store.room.limit = 1
     results = store.transaction([put(f"x{n}", body={"text": "t" * 900_000}) for n in range(4)])
-    assert any(isinstance(result, Unavailable) for result in results)
-    assert all(isinstance(r, Unavailable) for r in results[results.index(_first(results)) :])
+    assert any(isinstance(result, BrokerUnavailable) for result in results)
+    assert all(isinstance(r, BrokerUnavailable) for r in results[results.index(_first(results)) :])
     assert store.counts()["messages"] <= 6
 
 
 def _first(results: list[Any]) -> Any:
-    return next(result for result in results if isinstance(result, Unavailable))
+    return next(result for result in results if isinstance(result, BrokerUnavailable))

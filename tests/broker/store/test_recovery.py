@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fakes.hub import put
-from wakebus.broker.errors import Unavailable
+from wakebus.broker.errors import BrokerUnavailable
 from wakebus.broker.store import schema
 from wakebus.broker.store.recovery import close_store, gone, open_store
 from wakebus.broker.store.store import Damaged, Store
@@ -106,7 +106,7 @@ def test_a_newer_store_is_left_alone(tmp_path: Path) -> None:
 def test_a_folder_in_its_place(tmp_path: Path) -> None:
     """What is no damage is said, not moved."""
     (tmp_path / "bus.db").mkdir()
-    with pytest.raises(Unavailable, match=r"bus\.db"):
+    with pytest.raises(BrokerUnavailable, match=r"bus\.db"):
         open_store(tmp_path / "bus.db", "boot-1")
     shutil.rmtree(tmp_path / "bus.db")
 
@@ -143,7 +143,7 @@ def test_a_garbage_log(tmp_path: Path) -> None:
 def test_a_link(tmp_path: Path) -> None:
     """PROTOCOL-8.12: it would make the broker write where its owner wants."""
     (tmp_path / "bus.db").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(Unavailable, match="move it away"):
+    with pytest.raises(BrokerUnavailable, match="move it away"):
         open_store(tmp_path / "bus.db", "boot-1")
     assert not (tmp_path / "elsewhere").exists()
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fakes.hub import Bench, put
-from wakebus.broker.errors import Unavailable
+from wakebus.broker.errors import BrokerUnavailable
 from wakebus.broker.store import retention as keeping
 from wakebus.broker.store.store import Store
 
@@ -80,7 +80,7 @@ def test_a_full_store_refuses_and_takes_again(store: Store) -> None:
     for n in range(60):
         one = put(f"m{n}", body={"text": "x" * 100_000})
         answers += store.transaction([lambda s, one=one: s.put(one)])  # type: ignore[misc]
-    refused = [a for a in answers if isinstance(a, Unavailable)]
+    refused = [a for a in answers if isinstance(a, BrokerUnavailable)]
     assert refused and refused[0].retry and "wakebus endpoints" in refused[0].text
     assert store.room.used() < store.room.limit + 2 * keeping.MEASURE_BYTES
     again = put("m0", body={"text": "x" * 100_000})

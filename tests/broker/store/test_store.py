@@ -9,7 +9,13 @@ from typing import Any
 import pytest
 
 from fakes.hub import put
-from wakebus.broker.errors import Conflict, MailboxFull, Unavailable, UnknownTarget, WakebusError
+from wakebus.broker.errors import (
+    BrokerUnavailable,
+    Conflict,
+    MailboxFull,
+    UnknownTarget,
+    WakebusError,
+)
 from wakebus.broker.store.store import LOG_BYTES, Put, Store, Work
 
 
@@ -95,7 +101,7 @@ def test_a_file_that_cannot_be_written(store: Store) -> None:
     """PROTOCOL-8.3: the whole batch is `unavailable`; afterwards it goes on."""
     store._db.execute("PRAGMA query_only=ON")
     results = run(store, lambda s: s.put(put("m1")), lambda s: s.put(put("m2")))
-    assert [type(r) for r in results] == [Unavailable, Unavailable]
+    assert [type(r) for r in results] == [BrokerUnavailable, BrokerUnavailable]
     store._db.execute("PRAGMA query_only=OFF")
     assert stored(store, put("m1"))["fresh"] is True
 

@@ -9,7 +9,7 @@ import pytest
 from fakes.hub import Bench
 from fakes.peer import posting
 from wakebus.broker.core import dispatch as delivering
-from wakebus.broker.errors import BadMessage, Unavailable
+from wakebus.broker.errors import BadMessage, BrokerUnavailable
 from wakebus.broker.store import dead_letters as letters
 from wakebus.broker.verbs import dead_letters as retrying
 from wakebus.broker.verbs import send as sending
@@ -90,10 +90,10 @@ def test_a_disk_that_takes_nothing(bench: Bench) -> None:
     db = bench.slow.store.db
     db.execute("PRAGMA query_only=ON")
     bench.slow.work()
-    assert isinstance(bench.answers[-1], Unavailable)
+    assert isinstance(bench.answers[-1], BrokerUnavailable)
     retrying.purge(bench.hub, bench.request({"ids": ["m1"]}))
     bench.slow.work()
-    assert isinstance(bench.answers[-1], Unavailable)
+    assert isinstance(bench.answers[-1], BrokerUnavailable)
     db.execute("PRAGMA query_only=OFF")
     assert bench.hub.endpoints["e"].arriving == 0 and not bench.hub.endpoints["e"].mailbox.entries
     bench.answers.clear()
