@@ -37,7 +37,7 @@ from wakebus.adapters.delivery.split_cache import Splits
 from wakebus.adapters.errors import DeliveryError, NotSent, Rejected, Uncertain
 from wakebus.adapters.pacing.admission import Gates, Passage
 from wakebus.adapters.sanitize import line
-from wakebus.adapters.settings.redact import hidden, secrets_of
+from wakebus.adapters.settings.redact import redact, secret_values
 from wakebus.broker import Delivery, Later, Outcome, Refusal
 from wakebus.broker.errors import NotNow
 from wakebus.broker.protocol.message import Message
@@ -172,10 +172,10 @@ class Courier:
         if result.result == "sent":
             return result
         try:
-            secrets = secrets_of(self._env())
+            secrets = secret_values(self._env())
         except DeliveryError:  # nothing could be read of them so far: none was used
             return result
-        return replace(result, reason=hidden(result.reason, secrets))
+        return replace(result, reason=redact(result.reason, secrets))
 
     def _address(self, message: Message) -> tuple[Adapter, Target, str]:
         """Return the chat; of a bare platform also its token: parts may be in an earlier home."""

@@ -20,8 +20,8 @@ from wakebus.adapters.courier.delivery_log import Book
 from wakebus.adapters.courier.handler import Courier
 from wakebus.adapters.courier.lane_backoff import backoff
 from wakebus.adapters.courier.status_file import Board
-from wakebus.adapters.delivery.deliver import transports
 from wakebus.adapters.settings.environment import Environment
+from wakebus.adapters.transports import transports
 from wakebus.broker import Client
 from wakebus.broker.errors import WakebusError
 from wakebus.broker.paths import bus_dir

@@ -12,8 +12,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
-from typing import Any, Final, TextIO
+from typing import Any, Final
 
 from wakebus.adapters import channel, registry
 from wakebus.adapters.base import (
@@ -23,7 +22,6 @@ from wakebus.adapters.base import (
     Outgoing,
     Progress,
     Target,
-    Transport,
     length,
 )
 from wakebus.adapters.delivery.adapter_calls import (
@@ -38,24 +36,12 @@ from wakebus.adapters.delivery.split import split
 from wakebus.adapters.delivery.split_cache import Splits
 from wakebus.adapters.errors import BrokenAdapter, DeliveryError, Rejected, Uncertain, place_of
 from wakebus.adapters.sanitize import line, plain
-from wakebus.adapters.transports.console_log import ChatLogs
 
-__all__ = ["Tools", "address", "deliver", "outgoing_of", "result_of", "transports"]
+__all__ = ["Tools", "address", "deliver", "outgoing_of", "result_of"]
 
 LONGEST_ID: Final = 200  # of a message, at a platform
 
 Load = Callable[[str], type[Adapter]]
-
-
-def transports(folder: Path, echo: TextIO | None = None) -> dict[str, Transport]:
-    """Return what performs requests, by scheme; `folder` is the bus's own."""
-    from wakebus.adapters.transports.apprise_call import AppriseCalls
-    from wakebus.adapters.transports.https import (
-        Https,  # 0.1 s, which a command that only asks need not pay
-    )
-
-    https, console = Https(), ChatLogs(folder, echo=echo)
-    return {"console": console, "https": https, "http": https, "apprise": AppriseCalls()}
 
 
 def address(

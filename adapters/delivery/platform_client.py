@@ -41,7 +41,7 @@ from wakebus.adapters.errors import (
     Uncertain,
     place_of,
 )
-from wakebus.adapters.settings.redact import hidden
+from wakebus.adapters.settings.redact import redact
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -77,7 +77,7 @@ class Errands:
 
     def hide(self, text: str) -> str:
         """Return `text` without the tokens and the webhook that were used."""
-        return hidden(text, self._hidden)
+        return redact(text, self._hidden)
 
     def find(self) -> None:
         """Set `target` to the chat as the platform knows it."""

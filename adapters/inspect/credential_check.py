@@ -17,7 +17,7 @@ from wakebus.adapters.delivery.aside import ask
 from wakebus.adapters.delivery.context import Tools
 from wakebus.adapters.errors import DeliveryError, place_of
 from wakebus.adapters.sanitize import line
-from wakebus.adapters.settings.redact import hidden
+from wakebus.adapters.settings.redact import redact
 
 NO_CALL = "cannot be checked: this platform offers no harmless call"
 NO_CALL_HERE = "cannot be checked: what is set up here (a webhook) offers no harmless call"
@@ -46,7 +46,7 @@ def check(platform: str, adapter: Adapter, tools: Tools, secrets: Iterable[str] 
         word, text = "failed", exc.text
     except Exception as exc:  # a bug of ours or of the host's
         word, text = "failed", f"the check failed: {place_of(exc)}"
-    return Checked(word, line(hidden(text, known), 300))
+    return Checked(word, line(redact(text, known), 300))
 
 
 def _check(platform: str, adapter: Adapter, tools: Tools, known: set[str]) -> Checked:

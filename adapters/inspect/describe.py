@@ -21,7 +21,7 @@ from wakebus.adapters.inspect.credential_check import checkable
 from wakebus.adapters.pacing import rate_limiter as pace
 from wakebus.adapters.sanitize import line
 from wakebus.adapters.settings import home_channel as home
-from wakebus.adapters.settings.redact import STARS, hidden, secret, secrets_of
+from wakebus.adapters.settings.redact import REDACTED, is_secret, redact, secret_values
 
 # A setting of which there may be several: `WEBHOOK_<NAME>_URL`.
 _ANY: Final = re.compile(r"<[A-Z]+>")
@@ -56,7 +56,7 @@ def _described(platform: str, env: Mapping[str, str], kind: type[Adapter]) -> di
     return {
         "platform": platform,
         "state": _state(card, env, bool(problem), bool(missing)),
-        "problem": hidden(problem, secrets_of(env)),
+        "problem": redact(problem, secret_values(env)),
         "missing": missing,
         "settings": shown,
         "inherited": [name for name in shown if name in inherited],
@@ -125,16 +125,16 @@ def _set(name: str, env: Mapping[str, str]) -> list[str]:
 
 
 def _settings(card: Capabilities, env: Mapping[str, str]) -> dict[str, str]:
-    known = secrets_of(env)
+    known = secret_values(env)
     names = [found for name in card.settings for found in _set(name, env)]
     return {name: _value(name, env[name], known) for name in names}
 
 
 def _value(name: str, value: str, secrets: Iterable[str]) -> str:
     # Beside what is secret by its name: a URL with a user or a query in it.
-    if secret(name) or ("://" in value and re.search(r"[@?#]", value)):
-        return STARS
-    return hidden(line(value, 120), secrets)
+    if is_secret(name) or ("://" in value and re.search(r"[@?#]", value)):
+        return REDACTED
+    return redact(line(value, 120), secrets)
 
 
 def _home(platform: str, env: Mapping[str, str]) -> dict[str, str] | None:

@@ -16,7 +16,7 @@ from wakebus.adapters.delivery import adapter_calls as calls
 from wakebus.adapters.delivery.chat_lookup import lookup
 from wakebus.adapters.delivery.deliver import outgoing_of
 from wakebus.adapters.errors import DeliveryError
-from wakebus.adapters.settings.redact import STARS, hidden, masked, secrets_of
+from wakebus.adapters.settings.redact import REDACTED, redact, redacted_request, secret_values
 
 _SHORT: Final = 32
 
@@ -42,7 +42,7 @@ def preview(
     """
     outgoing = outgoing_of(adapter, target, text, key, file=file, reply_to=reply_to)
     asked = lookup(adapter, target)
-    show = _Show(adapter, target, at, secrets_of(env))
+    show = _Show(adapter, target, at, secret_values(env))
     ways = show.ways(outgoing[0])
     return {
         "chat": str(target),
@@ -86,19 +86,19 @@ class _Show:
 
     def by_way(self, part: Outgoing, way: str) -> dict[str, Any]:
         try:
-            token = STARS if calls.token_request(self.adapter, self.target, way) else ""
+            token = REDACTED if calls.token_request(self.adapter, self.target, way) else ""
             sent = replace(part, token=token, way=way, at=self.at)
             upload = calls.upload(self.adapter, self.target, sent)
             if upload is not None and sent.file:
-                sent = replace(sent, file=replace(sent.file, ref=STARS, url="", stored=True))
+                sent = replace(sent, file=replace(sent.file, ref=REDACTED, url="", stored=True))
             shown = self.request(calls.built(self.adapter, self.target, sent), part.file)
         except DeliveryError as exc:
-            return {"way": way, "error": hidden(exc.text, self.secrets)}
+            return {"way": way, "error": redact(exc.text, self.secrets)}
         more = {"upload": self.request(upload, part.file)} if upload else {}
         return {"way": way, **more, **shown}
 
     def request(self, request: Request, file: File | None) -> dict[str, Any]:
-        return masked(_without(request, file) if file else request, self.secrets)
+        return redacted_request(_without(request, file) if file else request, self.secrets)
 
 
 def _different(requests: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ from typing import Final
 MOST: Final = 32  # half of what the broker hands out at once (PROTOCOL-7.3)
 MOST_FRESH: Final = 48  # what hangs all of a sudden leaves a quarter
 FRESH_S: Final = 1.0
-LONGEST_S: Final = 15.0  # by then what hangs has ended (http.py)
+LONGEST_S: Final = 15.0  # by then what hangs has ended (https.py)
 
 
 class Crowd:

@@ -1,7 +1,7 @@
 """
 The platform `console`: a chat is a file in the bus's own folder. No account, nothing to install.
 
-`console:NAME` is `bus/console-NAME.log`; chatlog.py writes it. The reference of the contract:
+`console:NAME` is `bus/console-NAME.log`; console_log.py writes it. The reference of the contract:
 everything an adapter is, in the least space.
 """
 

@@ -17,7 +17,7 @@ from urllib.parse import parse_qsl, quote, quote_plus, urlsplit
 
 from wakebus.adapters.base import Request
 
-STARS: Final = "***"
+REDACTED: Final = "***"
 SHORTEST: Final = 6  # a shorter value would be found in words; by name and place it is hidden
 
 # WEBHOOK is the name of a platform, too: WEBHOOK_HOME_CHANNEL=deploys hides no text about deploys.
@@ -40,32 +40,32 @@ _URL_SAFE: Final = str.maketrans("+/", "-_")
 _FIELD: Final = re.compile(r'("([A-Za-z_-]{1,40})"\s*:\s*)"(?:[^"\\]|\\.)*"')
 
 
-def masked(request: Request, secrets: Iterable[str] = ()) -> dict[str, Any]:
+def redacted_request(request: Request, secrets: Iterable[str] = ()) -> dict[str, Any]:
     """
     Return `{"method", "url", "headers", "body"}`, all text, every secret as `***`.
 
-    `secrets`: values that are hidden wherever they stand; see `secrets_of`.
+    `secrets`: values that are hidden wherever they stand; see `secret_values`.
     """
     known = set(secrets)
     return {
         "method": request.method,
-        "url": hidden(_url(request.url), known),
+        "url": redact(_url(request.url), known),
         "headers": {
-            name: STARS if _SECRET.search(name) else hidden(value, known)
+            name: REDACTED if _SECRET.search(name) else redact(value, known)
             for name, value in request.headers.items()
         },
-        "body": hidden(_body(request.body), known),
+        "body": redact(_body(request.body), known),
     }
 
 
-def secret(name: str) -> bool:
+def is_secret(name: str) -> bool:
     """Whether a setting is secret by its name."""
     if _SETTING.search(name) or name.startswith("APPRISE_URL"):
         return True
     return bool(_SECRET.search(name)) and not _OPEN.search(name)
 
 
-def secrets_of(env: Mapping[str, str]) -> set[str]:
+def secret_values(env: Mapping[str, str]) -> set[str]:
     """Return the values of settings that are secret by their name; of a URL only what is secret."""
     found: set[str] = set()
     for name, value in env.items():
@@ -77,11 +77,11 @@ def secrets_of(env: Mapping[str, str]) -> set[str]:
     return {value for value in found if len(value) >= SHORTEST}
 
 
-def hidden(text: str, secrets: Iterable[str]) -> str:
+def redact(text: str, secrets: Iterable[str]) -> str:
     """Return `text` with `***` for each secret, also where it is escaped for a URL or JSON."""
     forms = {form for secret in secrets for form in _forms(secret) if len(form) >= SHORTEST}
     for form in sorted(forms, key=len, reverse=True):  # one may be a part of another
-        text = text.replace(form, STARS)
+        text = text.replace(form, REDACTED)
     return text
 
 
@@ -123,16 +123,16 @@ def _plain(name: str, value: str) -> bool:
 
 def _url(url: str) -> str:
     head, mark, query = url.partition("?")
-    head = _BOT.sub(f"/bot{STARS}", _HOOK.sub(rf"\1{STARS}", head))
-    head = re.sub(r"//[^/@]*@", f"//{STARS}@", head)
+    head = _BOT.sub(f"/bot{REDACTED}", _HOOK.sub(rf"\1{REDACTED}", head))
+    head = re.sub(r"//[^/@]*@", f"//{REDACTED}@", head)
     return head + mark + "&".join(_parameter(one) for one in query.split("&"))
 
 
 def _parameter(one: str) -> str:
     name, mark, value = one.partition("=")
     if not mark:
-        return one if _WORD.match(one) or not one else STARS
-    return one if _plain(name, value) else f"{name}={STARS}"
+        return one if _WORD.match(one) or not one else REDACTED
+    return one if _plain(name, value) else f"{name}={REDACTED}"
 
 
 def _body(body: bytes) -> str:
@@ -143,4 +143,4 @@ def _body(body: bytes) -> str:
 
 
 def _field(found: re.Match[str]) -> str:
-    return f'{found[1]}"{STARS}"' if _SECRET.search(found[2]) else found[0]
+    return f'{found[1]}"{REDACTED}"' if _SECRET.search(found[2]) else found[0]

@@ -1,1 +1,16 @@
-"""What performs a request: HTTPS, Apprise, the console's files."""
+"""What performs a Request, by its URL's scheme; the only place that imports httpx and Apprise."""
+
+from pathlib import Path
+from typing import TextIO
+
+from wakebus.adapters.base import Transport
+
+
+def transports(folder: Path, echo: TextIO | None = None) -> dict[str, Transport]:
+    """Return what performs requests, by scheme; `folder` is the bus's own."""
+    from wakebus.adapters.transports.apprise_call import AppriseCalls
+    from wakebus.adapters.transports.console_log import ConsoleLogs
+    from wakebus.adapters.transports.https import Https  # 0.1 s: not where nothing is sent
+
+    https, console = Https(), ConsoleLogs(folder, echo=echo)
+    return {"console": console, "https": https, "http": https, "apprise": AppriseCalls()}

@@ -48,7 +48,7 @@ _FOREIGN: Final = {
 # ---- the format (pure)
 
 
-class Entry(NamedTuple):
+class LogEntry(NamedTuple):
     """The end of a file from its last header on; key b"" where the header itself is cut."""
 
     key: bytes
@@ -66,7 +66,7 @@ def stuffed(text: bytes) -> bytes:
     return _BOUNDARY.sub(lambda found: b" " + found[0], text)
 
 
-def stands(tail: bytes, key: bytes) -> bool:
+def has_entry(tail: bytes, key: bytes) -> bool:
     """Say whether a whole entry with this key is in the end of a file."""
     word = b" %s " % key
     at = tail.find(word)
@@ -92,7 +92,7 @@ def _whole(tail: bytes, start: int, size: int) -> bool:
     return newline == b"\n" and not _BOUNDARY.search(body)
 
 
-def last(tail: bytes) -> Entry | None:
+def last_entry(tail: bytes) -> LogEntry | None:
     """Return the last entry in the end of a file, None where no header is in sight."""
     at = len(tail)
     while at > 0:
@@ -100,17 +100,17 @@ def last(tail: bytes) -> Entry | None:
         if at >= 0 and tail[at - 1 : at] in (b"", b"\n") and _BOUNDARY.match(tail, at):
             header = _HEADER.match(tail, at)
             if not header:
-                return Entry(b"", 0, tail[at:])
-            return Entry(header[1], int(header[2]), tail[header.end() :])
+                return LogEntry(b"", 0, tail[at:])
+            return LogEntry(header[1], int(header[2]), tail[header.end() :])
     return None
 
 
-def missing(tail: bytes, key: str, text: bytes, stamp: str) -> bytes:
+def missing_bytes(tail: bytes, key: str, text: bytes, stamp: str) -> bytes:
     """Return what must be appended so that `key` stands once and whole; b"" when it does."""
     text, word, time_ = stuffed(text), key.encode(), stamp.encode()
-    if stands(tail, word):
+    if has_entry(tail, word):
         return b""
-    before = last(tail)
+    before = last_entry(tail)
     if before and before[:2] == (word, len(text)) and text.startswith(before.body):
         return text[len(before.body) :] + b"\n"
     newline = b"" if not tail or tail.endswith(b"\n") else b"\n"
@@ -121,7 +121,7 @@ def missing(tail: bytes, key: str, text: bytes, stamp: str) -> bytes:
 # ---- the file
 
 
-class ChatLogs:
+class ConsoleLogs:
     """The chats in `folder`; `echo` shows what is appended (the courier in the foreground)."""
 
     def __init__(
@@ -143,7 +143,7 @@ class ChatLogs:
         stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self._now()))
         with _opened(self._folder, f"console-{url[1]}.log") as file:
             size = os.fstat(file).st_size
-            more = missing(_tail(file, size), key, request.body, stamp)
+            more = missing_bytes(_tail(file, size), key, request.body, stamp)
             if more:
                 _append(file, more, size)
         if more and self._echo:

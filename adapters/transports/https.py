@@ -39,9 +39,7 @@ MAX_ANSWER: Final = 1 << 20
 _CHUNK: Final = 64 << 10
 
 # Raised before anything of a request is written, whoever reports it.
-_CONNECTING: Final = (
-    *(httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError),
-)
+_CONNECTING: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError)
 _BROKEN: Final = (httpx.InvalidURL, httpx.UnsupportedProtocol, httpx.LocalProtocolError)
 
 
@@ -58,7 +56,7 @@ class Https:
 
     def __call__(self, request: Request) -> Response:
         """Return the answer, whatever its status; raise Rejected, NotSent or Uncertain."""
-        local = check(request.url)
+        local = check_url(request.url)
         watch = _Watch(self._total_s + len(request.body) / SLOWEST)
         with _silence(), self._client(local) as client:
             built = _built(client, request, watch)
@@ -90,7 +88,7 @@ class Https:
             return self._tls
 
 
-def check(url: str) -> bool:
+def check_url(url: str) -> bool:
     """Return whether this URL leads to this machine; raise Rejected for one not to send to."""
     try:
         parsed = httpx.URL(url)  # as the client will read it, not as another parser would
@@ -248,8 +246,11 @@ class _Hush(logging.Filter):
 
 
 _silence: Final = _Hush()
-for _room in (
+for _name in (
     "httpx",
-    *(f"httpcore.{part}" for part in ("connection", "http11", "proxy", "socks")),
+    "httpcore.connection",
+    "httpcore.http11",
+    "httpcore.proxy",
+    "httpcore.socks",
 ):
-    logging.getLogger(_room).addFilter(_silence)
+    logging.getLogger(_name).addFilter(_silence)

@@ -22,7 +22,7 @@ from wakebus.adapters.errors import BadSetting, DeliveryError
 from wakebus.adapters.inspect.credential_check import Checked, check
 from wakebus.adapters.inspect.describe import described
 from wakebus.adapters.settings.environment import Environment
-from wakebus.adapters.settings.redact import hidden, secrets_of
+from wakebus.adapters.settings.redact import redact, secret_values
 from wakebus.broker.paths import bus_dir, hermes_home
 from wakebus.plugin.cli.chats import channels_text as words
 from wakebus.plugin.cli.output import FAILED, OK, Parser, Usage, colored, here, tell, tell_json
@@ -152,11 +152,11 @@ def _ask(
     tools: Tools,
     said: "queue.SimpleQueue[tuple[str, Checked]]",
 ) -> None:
-    secrets = secrets_of(env)
+    secrets = secret_values(env)
     try:
         adapter = guarded(name, lambda: registry.load(name)(env))
     except DeliveryError as exc:
-        said.put((name, Checked("failed", hidden(exc.text, secrets))))
+        said.put((name, Checked("failed", redact(exc.text, secrets))))
     else:
         said.put((name, check(name, adapter, tools, secrets)))
 

@@ -104,13 +104,13 @@ def test_a_new_home_channel_needs_no_restart(served: Path) -> None:
 
 DIES = """
 import os, signal
-from wakebus.adapters.transports import console_log as chatlog
+from wakebus.adapters.transports import console_log
 from wakebus.adapters.courier import service as courier
-append = chatlog._append
+append = console_log._append
 def die(*args):
     append(*args)
     os.kill(os.getpid(), signal.SIGKILL)
-chatlog._append = die
+console_log._append = die
 courier.serve(__import__("threading").Event())
 """
 

@@ -4,7 +4,6 @@ import math
 import subprocess
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +16,6 @@ from wakebus.adapters.delivery.deliver import (
     deliver,
     outgoing_of,
     result_of,
-    transports,
 )
 from wakebus.adapters.errors import (
     BadChannel,
@@ -225,11 +223,6 @@ def test_what_is_no_adapter(kind: object) -> None:
     """ADP-5.5: an entry point that leads to no adapter is named; the courier lives."""
     with pytest.raises(BrokenAdapter, match="'probe' failed"):
         address("probe:a", {}, load(kind))
-
-
-def test_transports(tmp_path: Path) -> None:
-    """The schemes that this step speaks."""
-    assert set(transports(tmp_path)) == {"apprise", "console", "https", "http"}
 
 
 def test_asking_for_an_address_is_cheap() -> None:

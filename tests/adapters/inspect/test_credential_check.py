@@ -11,7 +11,7 @@ from wakebus.adapters.base import Capabilities, Outgoing, Request, Response, Sen
 from wakebus.adapters.delivery.context import Tools
 from wakebus.adapters.errors import Rejected, Throttled, Unavailable, Uncertain
 from wakebus.adapters.inspect.credential_check import NO_CALL, TOKEN, Checked, check, checkable
-from wakebus.adapters.settings.redact import secrets_of
+from wakebus.adapters.settings.redact import secret_values
 from wakebus.adapters.transports.https import Https
 
 HTTPS = Https()
@@ -28,7 +28,7 @@ def platform() -> Iterator[Platform]:
 def asked(platform: str, env: Mapping[str, str]) -> Checked:
     """Check over the real transport."""
     tools = Tools({"http": HTTPS, "https": HTTPS})
-    return check(platform, registry.load(platform)(env), tools, secrets_of(env))
+    return check(platform, registry.load(platform)(env), tools, secret_values(env))
 
 
 GOOD = {

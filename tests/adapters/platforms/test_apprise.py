@@ -5,7 +5,7 @@ import pytest
 from wakebus.adapters.base import Outgoing, Response
 from wakebus.adapters.errors import BadSetting, BadTarget, Rejected, Uncertain
 from wakebus.adapters.platforms.apprise import Apprise
-from wakebus.adapters.settings.redact import masked
+from wakebus.adapters.settings.redact import redacted_request
 
 MAIL = "mailto://me:hush-pass@example.com"
 
@@ -71,7 +71,7 @@ def test_a_request_that_is_shown() -> None:
     """ADP-21.7: `--dry-run` shows the text, and no part of the URL."""
     adapter = Apprise({"APPRISE_URL_MAIL": MAIL})
     request = adapter.build_request(adapter.parse_target("mail", None), Outgoing("hi", "k"))
-    shown = f"{masked(request)} {request!r}"
+    shown = f"{redacted_request(request)} {request!r}"
     assert "hush" not in shown and "example.com" not in shown and "'body': 'hi'" in shown
 
 

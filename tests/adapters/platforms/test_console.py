@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 
 from wakebus.adapters.base import Outgoing, Response, Target
-from wakebus.adapters.delivery.deliver import Tools, deliver, transports
+from wakebus.adapters.delivery.deliver import Tools, deliver
 from wakebus.adapters.errors import BadTarget
 from wakebus.adapters.platforms.console import Console
+from wakebus.adapters.transports import transports
 
 CONSOLE = Console({})
 

@@ -19,7 +19,7 @@ from wakebus.adapters.errors import BadSetting, BadTarget, DeliveryError, Moved,
 from wakebus.adapters.kit.requests import utf16
 from wakebus.adapters.markdown import telegram_as_written, telegram_plain
 from wakebus.adapters.platforms.telegram import Telegram
-from wakebus.adapters.settings.redact import masked
+from wakebus.adapters.settings.redact import redacted_request
 
 TOKEN = "123456:AAH-hush-hush_hush-hush-hush-hush1"
 ENV = {"TELEGRAM_BOT_TOKEN": TOKEN}
@@ -301,7 +301,7 @@ def test_the_token_is_nowhere(telegram: respx.MockRouter) -> None:
     """ADP-12.8: it stands in the path; in no repr, reason or dry run."""
     adapter = Telegram(ENV)
     request = adapter.build_request(adapter.parse_target("987", None), Outgoing("hi", "k"))
-    shown = [repr(adapter), repr(request), json.dumps(masked(request))]
+    shown = [repr(adapter), repr(request), json.dumps(redacted_request(request))]
     telegram["send"].side_effect = httpx.ConnectError(f"cannot reach {API}")
     shown.append(Carrier(ENV)("telegram:987").reason)
     telegram["send"].side_effect = [error(404, f"Not Found: /bot{TOKEN}/sendMessage")]

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wakebus.adapters.base import Request
-from wakebus.adapters.settings.redact import hidden, masked, secret, secrets_of
+from wakebus.adapters.settings.redact import is_secret, redact, redacted_request, secret_values
 
 HUSH = "hush-7f3a"
 
@@ -32,7 +32,7 @@ HUSH = "hush-7f3a"
 )
 def test_urls(url: str, shown: str | None) -> None:
     """ADP-5.14: by place and by name, without knowing the secret; plain words stay."""
-    found = masked(Request(url))["url"]
+    found = redacted_request(Request(url))["url"]
     assert HUSH not in found
     assert (shown or "access_token=***&timestamp=1700000000000&sign=***") in found
 
@@ -47,7 +47,7 @@ def test_headers() -> None:
         "webhook-signature",
     )
     headers = {**dict.fromkeys(names, HUSH), "Content-Type": "text/plain", "key": "k1"}
-    shown = masked(Request("https://h/", b"", headers))["headers"]
+    shown = redacted_request(Request("https://h/", b"", headers))["headers"]
     assert [shown[name] for name in names] == ["***"] * 5
     assert (shown["Content-Type"], shown["key"]) == ("text/plain", "k1")
 
@@ -56,10 +56,10 @@ def test_bodies() -> None:
     """ADP-5.14: JSON fields by their name; the text is shown as it is, escapes and all."""
     body = {"app_secret": 'a"b', "sign": "x", "msg_type": "text", "content": '{"text":"my token"}'}
     raw = json.dumps(body, ensure_ascii=False).encode()
-    shown = json.loads(masked(Request("https://h/", raw))["body"])
+    shown = json.loads(redacted_request(Request("https://h/", raw))["body"])
     assert shown == {**body, "app_secret": "***", "sign": "***"}
-    assert masked(Request("https://h/", "text: 中文".encode()))["body"] == "text: 中文"
-    assert masked(Request("https://h/", b"\xff"))["body"] == "\ufffd"
+    assert redacted_request(Request("https://h/", "text: 中文".encode()))["body"] == "text: 中文"
+    assert redacted_request(Request("https://h/", b"\xff"))["body"] == "\ufffd"
 
 
 @given(st.text(min_size=6, max_size=20), st.text(max_size=20))
@@ -73,24 +73,24 @@ def test_known_values(secret: str, around: str) -> None:
         base64.urlsafe_b64encode(secret.encode()).decode(),
     )
     for form in forms:
-        assert form not in hidden(f"<{form}>", [secret])
+        assert form not in redact(f"<{form}>", [secret])
     request = Request(f"https://h/p/{quote(secret, safe='')}", secret.encode(), {"x": secret})
-    shown = masked(request, [secret])
+    shown = redacted_request(request, [secret])
     assert shown["body"] == "***" and shown["headers"] == {"x": "***"}
     assert shown["url"] == "https://h/p/***"
 
 
 def test_what_a_header_makes_of_a_name_and_a_password() -> None:
     """ADP-5.14: ntfy's `user:password` is hidden in `Basic …`, too, and `%2f` as `%2F`."""
-    held = secrets_of({"NTFY_TOKEN": "ada:hush/hush"})
+    held = secret_values({"NTFY_TOKEN": "ada:hush/hush"})
     code = base64.b64encode(b"ada:hush/hush").decode()
-    assert hidden(f"Basic {code} ada%3ahush%2fhush", held) == "Basic *** ***"
-    assert hidden("no such password: hush/hush", held) == "no such password: ***"
+    assert redact(f"Basic {code} ada%3ahush%2fhush", held) == "Basic *** ***"
+    assert redact("no such password: hush/hush", held) == "no such password: ***"
 
 
 def test_one_secret_inside_another() -> None:
     """ADP-5.14: the longer one is hidden first, so that no rest of it is left."""
-    assert hidden("abcdef-123456", ["abcdef", "abcdef-123456"]) == "***"
+    assert redact("abcdef-123456", ["abcdef", "abcdef-123456"]) == "***"
 
 
 def test_which_settings_are_secret() -> None:
@@ -108,7 +108,7 @@ def test_which_settings_are_secret() -> None:
         "BAD_WEBHOOK_URL": "https://[broken",
         "PATH": "/usr/bin",
     }
-    assert secrets_of(env) == {
+    assert secret_values(env) == {
         *(HUSH, "xoxb-12345", "k-123456", "pw-12345", "abcdef12", "0a1b2c3d-0a1b-0a1b"),
         "https://[broken",
         *("/open-apis/bot/v2/hook/0a1b2c3d-0a1b-0a1b", "/robot/send?access_token=abcdef12&v=1"),
@@ -125,7 +125,7 @@ def test_which_settings_are_secret() -> None:
 )
 def test_what_belongs_to_a_webhook_and_is_no_secret(name: str) -> None:
     """ADP-5.14: chats, paces, hosts: shown, and not hidden in texts that have the same words."""
-    assert not secret(name) and not secrets_of({name: "deploys"})
+    assert not is_secret(name) and not secret_values({name: "deploys"})
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_what_belongs_to_a_webhook_and_is_no_secret(name: str) -> None:
 )
 def test_what_is_one_whatever_it_is_called(name: str) -> None:
     """ADP-5.14: the URL of a webhook is a credential, whatever its name is."""
-    assert secret(name)
+    assert is_secret(name)
 
 
 @pytest.mark.parametrize(
@@ -150,11 +150,11 @@ def test_what_is_one_whatever_it_is_called(name: str) -> None:
 )
 def test_what_a_server_quotes_of_a_webhook(name: str, url: str, said: str) -> None:
     """ADP-5.14: its path is a credential, however short."""
-    shown = hidden(said, secrets_of({name: url}))
+    shown = redact(said, secret_values({name: url}))
     assert shown == said.partition(" /")[0] + " ***"
 
 
 def test_a_path_that_everybody_knows() -> None:
     """DingTalk's is the same for all: it hides nothing by itself."""
-    known = secrets_of({"DINGTALK_WEBHOOK_URL": "https://h/robot/send?access_token=abcdef12"})
-    assert hidden("POST /robot/send", known) == "POST /robot/send"
+    known = secret_values({"DINGTALK_WEBHOOK_URL": "https://h/robot/send?access_token=abcdef12"})
+    assert redact("POST /robot/send", known) == "POST /robot/send"

@@ -18,8 +18,13 @@ from hypothesis import strategies as st
 
 from wakebus.adapters.base import Request
 from wakebus.adapters.errors import Rejected, Unavailable
-from wakebus.adapters.transports import console_log as chatlog
-from wakebus.adapters.transports.console_log import ChatLogs, missing, stands, stuffed
+from wakebus.adapters.transports import console_log
+from wakebus.adapters.transports.console_log import (
+    ConsoleLogs,
+    has_entry,
+    missing_bytes,
+    stuffed,
+)
 
 NOW = 1_795_824_843.0
 STAMP = "2026-11-28T00:14:03Z"
@@ -28,7 +33,7 @@ STAMP = "2026-11-28T00:14:03Z"
 def append(folder: Path, text: str, key: str, name: str = "alice") -> bool:
     """Append, and return whether it was new."""
     request = Request(f"console:{name}", text.encode(), {"key": key}, "APPEND")
-    answer = json.loads(ChatLogs(folder, now=lambda: NOW)(request).body)
+    answer = json.loads(ConsoleLogs(folder, now=lambda: NOW)(request).body)
     assert answer["id"] == key
     return not answer["again"]
 
@@ -127,8 +132,8 @@ def test_only_the_last_newline_is_missing(tmp_path: Path) -> None:
 def test_a_torn_mark_is_marked() -> None:
     """ADP-8.5: a second crash, in the middle of the mark, is no harm either."""
     data = b"[2026-11-28T00:14:03Z k1 5]\nab"
-    data += missing(data, "k2", b"x", STAMP)[:30]
-    data += missing(data, "k2", b"x", STAMP)
+    data += missing_bytes(data, "k2", b"x", STAMP)[:30]
+    data += missing_bytes(data, "k2", b"x", STAMP)
     assert whole(data) == [("k2", b"x")]
 
 
@@ -151,14 +156,14 @@ def test_lines_added_by_hand(tmp_path: Path) -> None:
 )
 def test_any_file(tail: bytes, text: bytes) -> None:
     """ADP-8.5: after any bytes, what is appended makes the key stand whole, exactly once."""
-    data = tail + missing(tail, "k1", text, STAMP)
-    assert missing(data, "k1", text, STAMP) == b""
+    data = tail + missing_bytes(tail, "k1", text, STAMP)
+    assert missing_bytes(data, "k1", text, STAMP) == b""
     assert data.startswith(tail)
 
 
 def test_look_back_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """ADP-8.2: only the end of a long file is read; a key within it is found."""
-    monkeypatch.setattr(chatlog, "LOOK_BACK", 200)
+    monkeypatch.setattr(console_log, "LOOK_BACK", 200)
     for number in range(20):
         append(tmp_path, "x" * 10, f"k{number}")
     assert not append(tmp_path, "x" * 10, "k19")
@@ -216,11 +221,11 @@ FULL = """
 import resource, sys
 from pathlib import Path
 from wakebus.adapters.base import Request
-from wakebus.adapters.transports.console_log import ChatLogs
+from wakebus.adapters.transports.console_log import ConsoleLogs
 from wakebus.adapters.errors import Unavailable
 resource.setrlimit(resource.RLIMIT_FSIZE, (6000, 6000))
 try:
-    ChatLogs(Path(sys.argv[1]))(Request("console:alice", b"x" * 9000, {"key": "k1"}))
+    ConsoleLogs(Path(sys.argv[1]))(Request("console:alice", b"x" * 9000, {"key": "k1"}))
 except Unavailable as exc:
     sys.exit(str(exc.text))
 """
@@ -239,7 +244,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
 
 def test_a_held_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """ADP-8.6: a process that holds the file costs a bounded wait, then `not_sent`."""
-    monkeypatch.setattr(chatlog, "LOCK_S", 0.05)
+    monkeypatch.setattr(console_log, "LOCK_S", 0.05)
     append(tmp_path, "hi", "k1")
     with log(tmp_path).open() as held:
         fcntl.flock(held, fcntl.LOCK_EX)
@@ -254,14 +259,14 @@ def test_a_held_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_wrong_request(tmp_path: Path, url: str, key: str) -> None:
     """The transport checks name and key itself: a file's name and a header are made of them."""
     with pytest.raises(Rejected):
-        ChatLogs(tmp_path)(Request(url, b"x", {"key": key}))
+        ConsoleLogs(tmp_path)(Request(url, b"x", {"key": key}))
     assert not list(tmp_path.iterdir())
 
 
 def test_echo(tmp_path: Path) -> None:
     """ADP-8.7: in the foreground an entry is shown too, once; a closed terminal is no harm."""
     shown = io.StringIO()
-    chats = ChatLogs(tmp_path, echo=shown, now=lambda: NOW)
+    chats = ConsoleLogs(tmp_path, echo=shown, now=lambda: NOW)
     for _ in range(2):
         chats(Request("console:alice", b"hi", {"key": "k1"}))
     assert shown.getvalue() == f"[{STAMP} console:alice k1]\nhi\n"
@@ -282,8 +287,8 @@ def test_no_descriptor_leaks(tmp_path: Path) -> None:
 
 def test_a_text_full_of_a_key_costs_no_more_than_another() -> None:
     """A sender cannot hold up a chat: every place is looked at once, never its whole line."""
-    tail = missing(b"", "b", b" a" * 500_000, "2026-11-28T00:14:03Z")
+    tail = missing_bytes(b"", "b", b" a" * 500_000, "2026-11-28T00:14:03Z")
     begun = time.process_time()
-    assert not stands(tail, b"a")
+    assert not has_entry(tail, b"a")
     assert time.process_time() - begun < 3  # it was 7 s; now 0.1 s
-    assert stands(tail, b"b")
+    assert has_entry(tail, b"b")

@@ -15,7 +15,7 @@ import wakebus.adapters.transports.https
 from fakes.wire import AUTHORITY, Act, Conversation, Server, answer
 from wakebus.adapters.base import Request, Response
 from wakebus.adapters.errors import DeliveryError, NotSent, Rejected, Uncertain
-from wakebus.adapters.transports.https import MAX_ANSWER, Https, check
+from wakebus.adapters.transports.https import MAX_ANSWER, Https, check_url
 
 HUSH = "hush-7f3a"
 CALM = Https()
@@ -347,7 +347,7 @@ def test_where_nothing_is_sent(url: str) -> None:
 )
 def test_where_it_is(url: str, local: bool) -> None:
     """ADP-5.17: loopback addresses, and the name localhost."""
-    assert check(url) is local
+    assert check_url(url) is local
 
 
 @pytest.mark.parametrize("value", ["a\r\nX: y", "ключ", "a\x00b"])
