@@ -16,11 +16,11 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from wakebus.broker import paths
+from wakebus.broker.address import router_address
 from wakebus.broker.client.calls import Ask, Steps, asks, steps_of, waiting
 from wakebus.broker.client.connection import Transport
-from wakebus.broker.client.pending_request import CLOSED, Pending
-from wakebus.broker.errors import NotRunning, TimedOut, Undecided, WakebusError
+from wakebus.broker.client.pending_request import Pending
+from wakebus.broker.errors import CLOSED, NotRunning, TimedOut, Undecided, WakebusError
 from wakebus.broker.protocol import message as messages
 from wakebus.broker.protocol.message import DEFAULT_TTL_S
 from wakebus.broker.protocol.receipt import Answer as Answer
@@ -73,7 +73,7 @@ class Client(Events):
     def _address(self) -> str:
         if self._socket is not None:
             return self._socket if "://" in self._socket else f"ipc://{self._socket}"
-        return paths.router_address()
+        return router_address()
 
     # --- sending --------------------------------------------------------------------------
 

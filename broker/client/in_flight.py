@@ -17,8 +17,8 @@ from typing import Any, Final, Protocol
 
 from wakebus.broker.client.connection import Transport
 from wakebus.broker.client.delivery import Delivery
-from wakebus.broker.client.pending_request import CLOSED, Pending
-from wakebus.broker.errors import Fenced, NotRegistered, NotRunning, WakebusError
+from wakebus.broker.client.pending_request import Pending
+from wakebus.broker.errors import CLOSED, Fenced, NotRegistered, NotRunning, WakebusError
 from wakebus.broker.protocol.outcome import Later, Outcome, Refusal, ack
 from wakebus.broker.system.fork_safety import FORKED
 

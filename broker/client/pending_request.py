@@ -4,11 +4,9 @@ A request on its way, as its caller and the IO thread share it.
 
 import threading
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 from wakebus.broker.errors import WakebusError, from_wire
-
-CLOSED: Final = "this client is closed"
 
 
 class Pending:

@@ -18,8 +18,15 @@ from wakebus.broker.client.connection import Transport
 from wakebus.broker.client.delivery import Delivery
 from wakebus.broker.client.handler_pool import Workers
 from wakebus.broker.client.in_flight import Handler, Hands, Run, Word
-from wakebus.broker.client.pending_request import CLOSED, Pending
-from wakebus.broker.errors import NameTaken, NotRegistered, NotRunning, TimedOut, WakebusError
+from wakebus.broker.client.pending_request import Pending
+from wakebus.broker.errors import (
+    CLOSED,
+    NameTaken,
+    NotRegistered,
+    NotRunning,
+    TimedOut,
+    WakebusError,
+)
 from wakebus.broker.protocol import message as messages
 from wakebus.broker.protocol import wire
 

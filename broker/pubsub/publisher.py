@@ -18,8 +18,7 @@ from typing import Any, Final
 
 import zmq
 
-from wakebus.broker.client.pending_request import CLOSED
-from wakebus.broker.errors import NotRunning, Refused
+from wakebus.broker.errors import CLOSED, NotRunning, Refused
 from wakebus.broker.protocol.event import Own, encode, frame_of, stamp
 from wakebus.broker.protocol.topics import check_topic
 from wakebus.broker.pubsub.sequences import Numbers

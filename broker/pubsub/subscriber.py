@@ -17,9 +17,8 @@ from typing import Any, Final, NamedTuple
 
 import zmq
 
-from wakebus.broker.address import Plane
-from wakebus.broker.client.pending_request import CLOSED
-from wakebus.broker.errors import NotNow, NotRunning, WakebusError
+from wakebus.broker.address import TopicAddresses
+from wakebus.broker.errors import CLOSED, NotNow, NotRunning, WakebusError
 from wakebus.broker.protocol.topics import filters
 from wakebus.broker.pubsub.subscription import OnEvent, OnGap, Room, Subscription
 from wakebus.broker.system.fork_safety import detach, exit_child
@@ -43,7 +42,7 @@ class Subscriber:
     `missed`: events that all its subscriptions together have missed so far.
     """
 
-    def __init__(self, look: Callable[[], Plane]) -> None:
+    def __init__(self, look: Callable[[], TopicAddresses]) -> None:
         self.missed = 0
         self._look, self._plane, self._looked = look, look(), time.monotonic()
         self._context = zmq.Context()
@@ -117,7 +116,7 @@ class Subscriber:
         socket.setsockopt(zmq.UNSUBSCRIBE, probe.mark)
         return early
 
-    def move(self, plane: Plane) -> None:
+    def move(self, plane: TopicAddresses) -> None:
         """Take it that the broker is at `plane` now; never waits."""
         with self._lock:
             self._plane = plane

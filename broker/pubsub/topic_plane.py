@@ -10,15 +10,14 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from wakebus.broker.client.calls import Ask, Steps, asks
-from wakebus.broker.client.pending_request import CLOSED
 from wakebus.broker.client.queries import Queries
-from wakebus.broker.errors import BadTopic, NotRunning, TimedOut, Undecided
+from wakebus.broker.errors import CLOSED, BadTopic, NotRunning, TimedOut, Undecided
 
 if TYPE_CHECKING:  # a sender does not load them
     import threading
     from collections.abc import Callable, Iterator, Mapping
 
-    from wakebus.broker.address import Plane
+    from wakebus.broker.address import TopicAddresses
     from wakebus.broker.client.connection import Transport
     from wakebus.broker.client.pending_request import Pending
     from wakebus.broker.protocol.event import Event
@@ -183,11 +182,11 @@ class Events(Queries):
 
     # --- the connection -------------------------------------------------------------------
 
-    def _plane(self) -> "Plane":
+    def _plane(self) -> "TopicAddresses":
         """Return where the events are, as the broker wrote it. Raises NotRunning."""
-        from wakebus.broker.address import plane
+        from wakebus.broker.address import topic_addresses
 
-        return plane(self._transport.address, explicit=self._socket is not None)
+        return topic_addresses(self._transport.address, explicit=self._socket is not None)
 
     def _greet_events(self) -> None:
         """After a reconnect the broker may be elsewhere, and another one (IO thread)."""

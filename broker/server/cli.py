@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from wakebus.broker import __version__, paths, settings
+from wakebus.broker.address import read_address
 from wakebus.broker.errors import WakebusError
 
 START_S: Final = 15.0  # a cold machine with a large store to look through
@@ -118,7 +119,7 @@ def _ready_pid(folder: Path) -> int | None:
     from wakebus.broker.system.lock_file import lock_holder
 
     try:
-        pid = paths.read_address(folder).get("pid")
+        pid = read_address(folder).get("pid")
     except WakebusError:
         return None
     return pid if isinstance(pid, int) and pid == lock_holder(folder) else None
@@ -200,7 +201,7 @@ def status(args: argparse.Namespace) -> int:
         return 3
     with Client() as client:
         data = client.status()
-    data = {"running": True, "folder": str(folder), **paths.read_address(folder), **data}
+    data = {"running": True, "folder": str(folder), **read_address(folder), **data}
     print(json.dumps(data, indent=2) if args.json else _page(data))
     return 0
 

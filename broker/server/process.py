@@ -23,6 +23,7 @@ import psutil
 import zmq
 
 from wakebus.broker import __version__, paths, settings
+from wakebus.broker.address import ADDRESS_FILE, write_address
 from wakebus.broker.core.hub import Hub
 from wakebus.broker.errors import BrokerUnavailable
 from wakebus.broker.protocol import wire
@@ -153,9 +154,9 @@ def _make(
 
 def _publish(folder: Path, address: dict[str, object]) -> None:
     try:
-        paths.write_address(folder, address)
+        write_address(folder, address)
     except OSError as exc:
-        raise CannotStart(f"{folder / paths.ADDRESS_FILE} cannot be written: {exc}") from exc
+        raise CannotStart(f"{folder / ADDRESS_FILE} cannot be written: {exc}") from exc
     log.info("started: pid %d, version %s, %s", os.getpid(), __version__, address["router"])
     paths.stop_mark(folder).unlink(missing_ok=True)
 
@@ -172,7 +173,7 @@ def _run(
     watch.stop()
     if watch.lost:
         _end_lost(router, watch)
-    (folder / paths.ADDRESS_FILE).unlink(missing_ok=True)  # from here on it is no running broker
+    (folder / ADDRESS_FILE).unlink(missing_ok=True)  # from here on it is no running broker
     router.finish()
 
 

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 import zmq
 
-from wakebus.broker import paths
+from wakebus.broker.address import read_address
 from wakebus.broker.errors import WakebusError
 from wakebus.broker.server.connection_limit import away
 from wakebus.broker.system.private_files import CannotStart
@@ -83,7 +83,7 @@ def remove(folder: Path, places: Places) -> None:
 def remove_left_folder(folder: Path) -> None:
     """Remove what a killed broker left under the temporary folder (PROTOCOL-1.4)."""
     try:
-        left = Path(str(paths.read_address(folder)["router"]).removeprefix("ipc://"))
+        left = Path(str(read_address(folder)["router"]).removeprefix("ipc://"))
         found = left.parent.lstat()
         socket = (left if os.path.lexists(left) else away(left)).lstat()
     except (WakebusError, OSError):

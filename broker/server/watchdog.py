@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from wakebus.broker import paths
+from wakebus.broker.address import ADDRESS_FILE, read_address, write_address
 from wakebus.broker.errors import WakebusError
 from wakebus.broker.server.connection_limit import Door
 from wakebus.broker.server.router import Router
@@ -95,8 +95,8 @@ class Watch:
         if not same(lock, self._lock) and lock_again(self._folder, self._lock):
             log.warning("%s was replaced; locked again", lock)
         if not self._is_ours():
-            paths.write_address(self._folder, self._address)
-            log.warning("%s was gone; written again", self._folder / paths.ADDRESS_FILE)
+            write_address(self._folder, self._address)
+            log.warning("%s was gone; written again", self._folder / ADDRESS_FILE)
         if not self._door.closed and not os.path.lexists(self._door.path):
             self._router.ask(self._bind_again)
         for path in self._door.events:
@@ -118,13 +118,13 @@ class Watch:
     def leave(self) -> None:
         """Remove what says that a broker runs, unless it is another one's by now."""
         if same(self._folder, self._guard):
-            (self._folder / paths.ADDRESS_FILE).unlink(missing_ok=True)
+            (self._folder / ADDRESS_FILE).unlink(missing_ok=True)
             self._door.path.unlink(missing_ok=True)
         if self._folder.is_dir():
             look_after_log(log.parent)
 
     def _is_ours(self) -> bool:
         try:
-            return paths.read_address(self._folder) == self._address
+            return read_address(self._folder) == self._address
         except WakebusError:
             return False

@@ -8,8 +8,9 @@ Rule 3: what is missing names the line that turns it on, or the next step.
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from wakebus.broker.address import read_address
 from wakebus.broker.errors import WakebusError
-from wakebus.broker.paths import bus_dir, read_address, stop_mark
+from wakebus.broker.paths import bus_dir, stop_mark
 
 if TYPE_CHECKING:
     from wakebus.plugin.hermes.membership import Member

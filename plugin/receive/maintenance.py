@@ -12,8 +12,9 @@ from collections.abc import Callable
 from typing import Final
 
 from wakebus.broker import Client
+from wakebus.broker.address import read_address
 from wakebus.broker.errors import NotRunning, WakebusError
-from wakebus.broker.paths import bus_dir, read_address, stop_mark
+from wakebus.broker.paths import bus_dir, stop_mark
 from wakebus.broker.system.lock_file import lock_holder
 from wakebus.plugin.receive.event_rules import Events
 from wakebus.plugin.rules.load import RulesFile

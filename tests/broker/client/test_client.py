@@ -17,7 +17,8 @@ import pytest
 from fakes.broker import Broker, until
 from fakes.program import frozen
 from fakes.router import Router
-from wakebus.broker import Client, Delivery, Later, Outcome, Refusal, paths
+from wakebus.broker import Client, Delivery, Later, Outcome, Refusal
+from wakebus.broker.address import ADDRESS_FILE
 from wakebus.broker.errors import (
     BadFrame,
     BadMessage,
@@ -448,7 +449,7 @@ def test_a_broker_that_moved_is_found(broker: Broker) -> None:
     with Client(timeout=30) as sender, Client(timeout=30) as receiver:
         receiver.register("w", lambda d: {"said": d.message.text})
         broker.kill()
-        address = broker.folder / paths.ADDRESS_FILE
+        address = broker.folder / ADDRESS_FILE
         wrong = address.read_text().replace("broker.sock", "elsewhere.sock")
         address.write_text(wrong)
         with Client(timeout=30) as late:  # starts at the wrong address
@@ -721,7 +722,8 @@ def test_a_sender_imports_nothing_of_weight(broker: Broker) -> None:
         "wakebus",
         "wakebus.broker",
         *(f"wakebus.broker.{room}" for room in ("client", "protocol", "pubsub", "system")),
-        *(f"wakebus.broker.{name}" for name in ("errors", "paths", "system.fork_safety")),
+        *(f"wakebus.broker.{name}" for name in ("address", "errors", "paths")),
+        *(f"wakebus.broker.system.{name}" for name in ("fork_safety", "zmq_options")),
         *(f"wakebus.broker.client.{name}" for name in ("calls", "client", "connection")),
         *(f"wakebus.broker.client.{name}" for name in ("pending_request", "queries")),
         *(f"wakebus.broker.protocol.{name}" for name in ("message", "receipt", "wire")),

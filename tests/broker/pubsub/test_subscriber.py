@@ -10,7 +10,7 @@ import pytest
 import zmq
 
 from fakes.broker import until
-from wakebus.broker.address import Plane
+from wakebus.broker.address import TopicAddresses
 from wakebus.broker.errors import NotRunning
 from wakebus.broker.protocol.event import Event, encode, stamp
 from wakebus.broker.pubsub.subscriber import Probe, Subscriber, instance
@@ -55,7 +55,7 @@ class World:
     """A mouth, a subscriber, and what it is told of the broker."""
 
     def __init__(self, root: Path) -> None:
-        self.plane = Plane("ipc://unused", f"ipc://{root}/out", BUS)
+        self.plane = TopicAddresses("ipc://unused", f"ipc://{root}/out", BUS)
         self.mouth = Mouth(self.plane.events_out)
         self.subscriber = Subscriber(lambda: self.plane)
         self.got: list[Event] = []
@@ -184,7 +184,7 @@ def test_close_ends_a_subscribe_that_waits(world: World) -> None:
 
 def test_an_address_that_is_none() -> None:
     """Is told as a broker that is not there."""
-    subscriber = Subscriber(lambda: Plane("", "nonsense", BUS))
+    subscriber = Subscriber(lambda: TopicAddresses("", "nonsense", BUS))
     probe = Probe(b"x", lambda: iter(()), lambda: None)
     with pytest.raises(NotRunning, match="no broker can be at nonsense"):
         subscriber.subscribe(("a",), print, None, probe)

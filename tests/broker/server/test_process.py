@@ -16,7 +16,8 @@ import zmq
 
 from fakes.broker import Broker, MakeBroker, until
 from fakes.peer import MakePeer, posting
-from wakebus.broker import errors, paths
+from wakebus.broker import errors
+from wakebus.broker.address import write_address
 from wakebus.broker.server import process as daemon
 from wakebus.broker.server import socket_paths as places
 from wakebus.broker.server.process import prepare
@@ -153,7 +154,7 @@ def test_no_other_folder_is_removed(bus_root: Path, kind: str) -> None:
             left.bind(str(real / "broker.sock"))
     if kind == "full":
         (real / "more").write_text("mine")
-    paths.write_address(bus_root, {"router": f"ipc://{folder}/broker.sock"})
+    write_address(bus_root, {"router": f"ipc://{folder}/broker.sock"})
     try:
         places.remove_left_folder(bus_root)
         assert real.exists() and (kind == "full" or (real / "broker.sock").exists())

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from fakes.broker import until
-from wakebus.broker import paths
+from wakebus.broker.address import read_address, write_address
 from wakebus.broker.server.connection_limit import Door
 from wakebus.broker.server.router import Router
 from wakebus.broker.server.watchdog import Watch
@@ -44,7 +44,7 @@ class Scene:
         self.sockets = [folder / "broker.sock", folder / "pub.sock"]
         for path in self.sockets:
             path.touch()
-        paths.write_address(folder, ADDRESS)
+        write_address(folder, ADDRESS)
         self.router = Asked()
         self.watch = Watch(
             *(folder, self.guard, self.lock, ADDRESS, Door(self.sockets, 1_000), self.store),
@@ -82,7 +82,7 @@ def test_it_is_made_again(scene: Scene, name: str) -> None:
 def test_a_foreign_address_is_ours_again(scene: Scene) -> None:
     """PROTOCOL-1.13: whoever wrote it; this folder has one broker."""
     (scene.folder / "address.json").write_text('{"router": "ipc:///elsewhere"}')
-    until(lambda: paths.read_address(scene.folder) == ADDRESS)
+    until(lambda: read_address(scene.folder) == ADDRESS)
 
 
 def test_a_socket_of_the_topic_plane(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
@@ -109,8 +109,8 @@ def test_what_another_broker_has_made_is_left(scene: Scene) -> None:
     """PROTOCOL-1.12: in a folder that took the place of ours."""
     scene.folder.rename(scene.folder.with_name("moved"))
     scene.folder.mkdir()
-    paths.write_address(scene.folder, {**ADDRESS, "pid": 2})
+    write_address(scene.folder, {**ADDRESS, "pid": 2})
     until(lambda: scene.router.stopped)
     scene.watch.leave()
     assert "folder" in scene.watch.lost
-    assert paths.read_address(scene.folder)["pid"] == 2
+    assert read_address(scene.folder)["pid"] == 2
