@@ -6,13 +6,12 @@ credential: platforms put them into URLs and headers. Rule 3: new fields get a d
 an older adapter stays an adapter.
 """
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 from urllib.parse import urlsplit
 
-from wakebus.adapters.errors import Result, Scope, Uncertain
+from wakebus.adapters.errors import Result, Scope
 
 Unit = Literal["characters", "utf16", "bytes"]
 
@@ -250,45 +249,8 @@ class ChannelResult:
         return {"channel": {"result": self.result, **held, "at": at}}
 
 
-def json_object(response: Response) -> dict[str, Any]:
-    """Return the JSON object in the answer, or raise Uncertain: HTML, half an answer, nothing."""
-    try:
-        value = json.loads(response.body)
-    except (ValueError, RecursionError) as exc:
-        raise Uncertain(f"status {response.status}, and the answer is not JSON") from exc
-    if not isinstance(value, dict):
-        raise Uncertain(f"status {response.status}, and the answer is no JSON object")
-    return value
-
-
 def length(text: str, unit: Unit) -> int:
     """Return the size of `text` as the platform counts it."""
     if unit == "characters":
         return len(text)
     return len(text.encode()) if unit == "bytes" else len(text.encode("utf-16-le")) // 2
-
-
-_EXIT: Final = {"sent": 0, "answered": 0, "rejected": 1, "not_sent": 1, "uncertain": 5}
-
-
-def explain(outcome: Mapping[str, Any] | None) -> tuple[int, str]:
-    """
-    Return exit code and one line for a message's outcome.
-
-    0 sent, 1 rejected or not sent (also: no channel result at all), 5 uncertain.
-    """
-    channel = outcome.get("channel") if outcome else None
-    word = channel.get("result") if isinstance(channel, Mapping) else None
-    if not isinstance(channel, Mapping) or not isinstance(word, str) or word not in _EXIT:
-        return 1, "not sent: the courier gave no channel result"
-    chat = f" to {channel['chat']}" if channel.get("chat") else ""
-    id_ = f" (id {channel['id']})" if channel.get("id") else ""
-    reason = f": {channel['reason']}" if channel.get("reason") else ""
-    return _EXIT[word], f"{word.replace('_', ' ')}{chat}{_parts(channel)}{id_}{reason}"
-
-
-def _parts(channel: Mapping[str, Any]) -> str:
-    parts, done = channel.get("parts"), channel.get("done")
-    if not isinstance(parts, int) or not isinstance(done, int) or parts < 2:
-        return ""
-    return f" in {parts} parts" if done == parts else f" ({done} of {parts} parts sent)"

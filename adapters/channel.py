@@ -1,18 +1,15 @@
 """
-The reply token `platform[:chat_id][?thread=ID]`, and what a bare platform means.
+The reply token `platform[:chat_id][?thread=ID]`.
 
-Rule 1: pure; the environment is an argument. Rule 2: the token is carried unchanged; only here
-is it read. Rule 3: an explicit chat never falls back to the home channel
-(hermes-agent #8616: an answer went to another chat than the one that asked).
+Rule 1: pure. Rule 2: the token is carried unchanged; only here is it read. What a bare platform
+means: settings/home_channel.py.
 """
 
 import re
 import unicodedata
-from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from wakebus.adapters.errors import BadChannel
-from wakebus.adapters.settings import home_channel as home
 from wakebus.broker.protocol.message import MAX_CHANNEL
 
 _PLATFORM: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}\Z")
@@ -32,8 +29,8 @@ class Channel(NamedTuple):
 
 def parse(token: str) -> Channel:
     """Return the token's parts (split at the first `:`), or raise BadChannel."""
-    _check(token, "channel")
-    head, thread = _split_thread(token, f"channel {token!r}")
+    check_text(token, "channel")
+    head, thread = split_thread(token, f"channel {token!r}")
     platform, colon, chat_id = head.partition(":")
     if not _PLATFORM.match(platform):
         raise BadChannel(
@@ -48,43 +45,8 @@ def parse(token: str) -> Channel:
     return Channel(platform, chat_id if colon else None, thread, token)
 
 
-def resolve(channel: Channel, env: Mapping[str, str]) -> Channel:
-    """
-    Return `channel` with a chat id: its own, else that of the platform's home (home.py).
-
-    A home is `chat` or `platform:chat`, with or without `?thread=ID`. Raises BadChannel naming the
-    variable, or file and key.
-    """
-    if channel.chat_id is not None:
-        return channel
-    found = home.find(channel.platform, env)
-    if found is None:
-        raise BadChannel(_no_home(channel))
-    _check(found.chat, found.where)
-    chat_id, thread = _split_thread(found.chat.removeprefix(f"{channel.platform}:"), found.where)
-    if not chat_id:
-        raise BadChannel(f"{found.where} names no chat")
-    if found.thread:
-        _check(found.thread, f"the thread of {found.where}")
-    own = thread or found.thread or None
-    return channel._replace(chat_id=chat_id, thread=channel.thread or own)
-
-
-def home_variable(platform: str) -> str:
-    """Return the name of the environment variable with this platform's home channel."""
-    return home.variable(platform)
-
-
-def _no_home(channel: Channel) -> str:
-    platform, variable = channel.platform, home.variable(channel.platform)
-    return (
-        f"channel {channel.token!r} names no chat, and {variable} is not set;"
-        f" write {platform}:CHAT, or set {variable} in $HERMES_HOME/.env"
-        f" (or platforms.{platform}.home_channel in {home.CONFIG}), which the courier reads"
-    )
-
-
-def _check(text: str, what: str) -> None:
+def check_text(text: str, what: str) -> None:
+    """Raise BadChannel for a text that no token or thread can be; `what`: where it stands."""
     if not text.strip():
         raise BadChannel(f"{what}: empty; write platform:chat_id")
     if (size := len(text.encode(errors="surrogatepass"))) > MAX_CHANNEL:
@@ -99,7 +61,8 @@ def _check(text: str, what: str) -> None:
         raise BadChannel(f"{what} {text!r}: begins or ends with a space")
 
 
-def _split_thread(text: str, what: str) -> tuple[str, str | None]:
+def split_thread(text: str, what: str) -> tuple[str, str | None]:
+    """Return a text without its thread, and the thread; raise BadChannel for an empty one."""
     head, mark, thread = text.rpartition(_THREAD)
     if not mark:
         return text, None

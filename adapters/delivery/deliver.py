@@ -36,6 +36,7 @@ from wakebus.adapters.delivery.split import split
 from wakebus.adapters.delivery.split_cache import Splits
 from wakebus.adapters.errors import BrokenAdapter, DeliveryError, Rejected, Uncertain, place_of
 from wakebus.adapters.sanitize import line, plain
+from wakebus.adapters.settings.home_channel import resolve
 
 __all__ = ["Tools", "address", "deliver", "outgoing_of", "result_of"]
 
@@ -50,7 +51,7 @@ def address(
     """Return adapter and chat of a channel token, or raise Rejected; no IO on any platform."""
     asked = channel.parse(token)
     kind = load(asked.platform)
-    found = channel.resolve(asked, env)
+    found = resolve(asked, env)
     try:
         adapter = kind(env)
         return adapter, parsed(adapter, found.chat_id or "", found.thread)

@@ -142,7 +142,7 @@ def _home(platform: str, env: Mapping[str, str]) -> dict[str, str] | None:
         found = home.find(platform, env)
         if found is None:
             return None
-        at = channel.resolve(channel.parse(platform), env)
+        at = home.resolve(channel.parse(platform), env)
     except DeliveryError as exc:
         return {"problem": line(exc.text)}
     thread = f"?thread={at.thread}" if at.thread else ""

@@ -9,6 +9,7 @@ a 2xx or 5xx may have. Rule 4: a reason shows what the platform says without wha
 credential.
 """
 
+import json
 import re
 import sys
 from collections.abc import Hashable, Iterator, Mapping
@@ -16,7 +17,7 @@ from contextlib import contextmanager
 from email.utils import parsedate_to_datetime
 from typing import Any, Final, TypeVar
 
-from wakebus.adapters.base import Response, Token, json_object
+from wakebus.adapters.base import Response, Token
 from wakebus.adapters.errors import (
     DeliveryError,
     Rejected,
@@ -45,6 +46,17 @@ def answer(response: Response) -> dict[str, Any]:
         return json_object(response)
     except Uncertain as exc:
         raise stranger(response, exc.text) from exc
+
+
+def json_object(response: Response) -> dict[str, Any]:
+    """Return the JSON object in the answer, or raise Uncertain: HTML, half an answer, nothing."""
+    try:
+        value = json.loads(response.body)
+    except (ValueError, RecursionError) as exc:
+        raise Uncertain(f"status {response.status}, and the answer is not JSON") from exc
+    if not isinstance(value, dict):
+        raise Uncertain(f"status {response.status}, and the answer is no JSON object")
+    return value
 
 
 def fine(response: Response) -> bool:

@@ -10,9 +10,10 @@ Source: github.com/caronc/apprise.
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from wakebus.adapters.base import Capabilities, Response, json_object
+from wakebus.adapters.base import Capabilities, Response
 from wakebus.adapters.errors import Rejected, Uncertain
 from wakebus.adapters.kit import chat_ids as ids
+from wakebus.adapters.kit.responses import json_object
 from wakebus.adapters.sanitize import line
 
 RIGHT: Final = f"{ids.NAMED} APPRISE_URL_<NAME>"

@@ -17,9 +17,9 @@ from wakebus.adapters.base import (
     Response,
     Sent,
     Target,
-    json_object,
 )
 from wakebus.adapters.errors import BadTarget, Rejected, Unavailable, Uncertain
+from wakebus.adapters.kit.responses import json_object
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
 

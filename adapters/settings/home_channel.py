@@ -1,17 +1,20 @@
 """
-Where Hermes writes down which chat is home on a platform.
+What a bare platform means: its home channel, where Hermes writes it down.
 
 Rule 1: pure: files arrive parsed. Rule 2: the order is Hermes's own (gateway/config.py and
 gateway/run.py of 0.19.0): the variable; the same name at the top of config.yaml, which Hermes takes
 as a variable; `platforms.NAME.home_channel`, then `gateway.platforms.NAME.home_channel` of
 config.yaml; gateway.json, its file of old. The first that is there counts. Rule 3: what stands
-there and is no chat is an error that names file and key, where Hermes passes over it.
+there and is no chat is an error that names file and key, where Hermes passes over it. Rule 4: an
+explicit chat never falls back to the home channel (hermes-agent #8616: an answer went to another
+chat than the one that asked).
 """
 
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple, Protocol, runtime_checkable
 
+from wakebus.adapters.channel import Channel, check_text, split_thread
 from wakebus.adapters.errors import BadChannel
 
 # cron/scheduler.py of Hermes 0.19.0; the others are PLATFORM_HOME_CHANNEL.
@@ -56,6 +59,28 @@ def find(platform: str, env: Mapping[str, str]) -> Home | None:
     return env.home(platform) if isinstance(env, HasHomes) else None
 
 
+def resolve(channel: Channel, env: Mapping[str, str]) -> Channel:
+    """
+    Return `channel` with a chat id: its own, else that of the platform's home.
+
+    A home is `chat` or `platform:chat`, with or without `?thread=ID`. Raises BadChannel naming the
+    variable, or file and key.
+    """
+    if channel.chat_id is not None:
+        return channel
+    found = find(channel.platform, env)
+    if found is None:
+        raise BadChannel(_no_home(channel))
+    check_text(found.chat, found.where)
+    chat_id, thread = split_thread(found.chat.removeprefix(f"{channel.platform}:"), found.where)
+    if not chat_id:
+        raise BadChannel(f"{found.where} names no chat")
+    if found.thread:
+        check_text(found.thread, f"the thread of {found.where}")
+    own = thread or found.thread or None
+    return channel._replace(chat_id=chat_id, thread=channel.thread or own)
+
+
 def configured(platform: str, config: Any, old: Any) -> Home | None:
     """Return what `config` (config.yaml) or `old` (gateway.json) says. Raises BadChannel."""
     name = variable(platform)
@@ -68,6 +93,15 @@ def configured(platform: str, config: Any, old: Any) -> Home | None:
             where = f"{key}.{platform}.home_channel in {file}"
             return None if block["home_channel"] is None else _home(block["home_channel"], where)
     return None
+
+
+def _no_home(channel: Channel) -> str:
+    platform, name = channel.platform, variable(channel.platform)
+    return (
+        f"channel {channel.token!r} names no chat, and {name} is not set;"
+        f" write {platform}:CHAT, or set {name} in $HERMES_HOME/.env"
+        f" (or platforms.{platform}.home_channel in {CONFIG}), which the courier reads"
+    )
 
 
 def _blocks(platform: str, config: Any, old: Any) -> Iterator[tuple[str, str, Any]]:

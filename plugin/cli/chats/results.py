@@ -1,10 +1,11 @@
 """
-What `wakebus send` tells of a text that has not come to its end when the wait is over.
+What `wakebus send` tells of a text: its channel result, or that it has not come to its end yet.
 
-Rule 1: what may be at its platform is told as that, not as "not sent". Rule 2: the courier goes on;
-the text says why it has put the message off last, and how to follow it.
+Rule 1: what may be at its platform is told as that, not as "not sent". Rule 2: the courier goes on
+after the wait; the text says why it has put the message off last, and how to follow it.
 """
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from wakebus.broker.client.client import Client, Receipt
@@ -25,6 +26,32 @@ class NotSettled(Undecided):
 
     def __init__(self, text: str, **data: Any) -> None:
         WakebusError.__init__(self, text, **data)
+
+
+_EXIT: Final = {"sent": 0, "answered": 0, "rejected": 1, "not_sent": 1, "uncertain": 5}
+
+
+def explain(outcome: Mapping[str, Any] | None) -> tuple[int, str]:
+    """
+    Return exit code and one line for a message's outcome.
+
+    0 sent, 1 rejected or not sent (also: no channel result at all), 5 uncertain.
+    """
+    channel = outcome.get("channel") if outcome else None
+    word = channel.get("result") if isinstance(channel, Mapping) else None
+    if not isinstance(channel, Mapping) or not isinstance(word, str) or word not in _EXIT:
+        return 1, "not sent: the courier gave no channel result"
+    chat = f" to {channel['chat']}" if channel.get("chat") else ""
+    id_ = f" (id {channel['id']})" if channel.get("id") else ""
+    reason = f": {channel['reason']}" if channel.get("reason") else ""
+    return _EXIT[word], f"{word.replace('_', ' ')}{chat}{_parts(channel)}{id_}{reason}"
+
+
+def _parts(channel: Mapping[str, Any]) -> str:
+    parts, done = channel.get("parts"), channel.get("done")
+    if not isinstance(parts, int) or not isinstance(done, int) or parts < 2:
+        return ""
+    return f" in {parts} parts" if done == parts else f" ({done} of {parts} parts sent)"
 
 
 def late(client: Client, receipt: Receipt, error: TimedOut) -> NotSentYet | NotSettled:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from wakebus.adapters import channel, registry
-from wakebus.adapters.base import Adapter, File, Target, explain
+from wakebus.adapters.base import Adapter, File, Target
 from wakebus.adapters.courier import status_file as status
 from wakebus.adapters.delivery.adapter_calls import token_of
 from wakebus.adapters.delivery.deliver import address, check_size, replied
@@ -24,7 +24,7 @@ from wakebus.broker.errors import TimedOut, Undecided, WakebusError
 from wakebus.broker.paths import bus_dir
 from wakebus.broker.protocol.message import from_wire, new_id
 from wakebus.plugin.cli import notify
-from wakebus.plugin.cli.chats.results import COURIER, late
+from wakebus.plugin.cli.chats.results import COURIER, explain, late
 from wakebus.plugin.cli.output import Parser, Usage, here, tell, tell_json
 
 WAIT_S: Final = 30.0

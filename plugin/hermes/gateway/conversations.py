@@ -14,9 +14,9 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
-from wakebus.adapters import channel as channels
 from wakebus.adapters.channel import Channel
 from wakebus.adapters.errors import BadChannel
+from wakebus.adapters.settings import home_channel
 
 MAX_HEARD: Final = 2000  # persons in chats
 TYPES: Final = frozenset({"dm", "group", "channel", "thread", "forum"})
@@ -201,13 +201,13 @@ def home(runner: Any, channel: Channel, env: Mapping[str, str]) -> Channel:
         thread = channel.thread or str(getattr(own, "thread_id", None) or "") or None
         return channel._replace(chat_id=str(own.chat_id), thread=thread)
     try:
-        return channels.resolve(channel, env)
+        return home_channel.resolve(channel, env)
     except BadChannel:
         raise BadChannel(_no_home(channel.platform)) from None
 
 
 def _no_home(platform: str) -> str:
-    variable = channels.home_variable(platform)
+    variable = home_channel.variable(platform)
     return (
         f"{platform} has no home channel here: write /sethome in that chat (or"
         f" platforms.{platform}.home_channel in config.yaml), or set {variable} in"

@@ -159,3 +159,10 @@ def test_a_doubt_about_a_token() -> None:
     with pytest.raises(Rejected):
         with answers.of_a_token():
             raise Rejected("no")
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>", b"[1]", b"\xff", b"[" * 200_000])
+def test_an_answer_that_is_no_object(body: bytes) -> None:
+    """ADP-4.2: what is no JSON object is uncertain, with the status in the reason."""
+    with pytest.raises(Uncertain, match="200"):
+        answers.json_object(Response(200, body))

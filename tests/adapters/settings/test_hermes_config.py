@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from wakebus.adapters.channel import parse, resolve
+from wakebus.adapters.channel import parse
 from wakebus.adapters.errors import BadChannel, Unavailable
 from wakebus.adapters.settings.environment import Environment
 from wakebus.adapters.settings.hermes_config import HermesConfig, state_of
-from wakebus.adapters.settings.home_channel import Home
+from wakebus.adapters.settings.home_channel import Home, resolve
 
 GOOD = (
     "platforms:\n  feishu:\n    home_channel: {platform: feishu, chat_id: oc_1, thread_id: om_1}\n"

@@ -1,9 +1,10 @@
-"""What is told of a text that has not come to its end when the wait is over."""
+"""What is told of a text: its result, or that it has not come to its end yet."""
 
 from typing import Any, cast
 
 import pytest
 
+from wakebus.adapters.base import ChannelResult
 from wakebus.broker.client.client import Client, Receipt
 from wakebus.broker.errors import TimedOut
 from wakebus.plugin.cli.chats import results as late
@@ -57,3 +58,32 @@ def test_not_settled_yet(work: str, status: int) -> None:
     assert said["message"] == "m" and said["reason"] == why
     first = "not settled yet: the platform may have it, the courier goes on trying: it may"
     assert error.text.startswith(first if work == "maybe" else "not sent yet, ")
+
+
+@pytest.mark.parametrize(
+    ("outcome", "code", "text"),
+    [
+        (ChannelResult("sent", "console", "console:a", "k").to_outcome(1), 0, "sent to console:a"),
+        (ChannelResult("rejected", reason="no such chat").to_outcome(1), 1, "no such chat"),
+        (ChannelResult("not_sent", reason="disk full").to_outcome(1), 1, "not sent: disk full"),
+        (ChannelResult("uncertain", reason="timed out").to_outcome(1), 5, "uncertain: timed out"),
+        ({"channel": {"result": "answered"}}, 0, "answered"),
+        ({"channel": {"result": ["sent"]}}, 1, "no channel result"),
+        ({"channel": {"result": "sent", "parts": "3", "done": None}}, 0, "sent"),
+        ({"channel": "sent"}, 1, "no channel result"),
+        ({}, 1, "no channel result"),
+        (None, 1, "no channel result"),
+    ],
+)
+def test_explain(outcome: dict[str, object] | None, code: int, text: str) -> None:
+    """ADP-5.6: 0 sent, 1 rejected or not sent or no result at all, 5 uncertain, with the reason."""
+    assert late.explain(outcome)[0] == code
+    assert text in late.explain(outcome)[1]
+
+
+def test_explain_several_parts() -> None:
+    """ADP-5.8: how many messages it took; where it stopped, how many of them are sent."""
+    sent = ChannelResult("sent", "feishu", "feishu:oc_1", "m1", done=3, parts=3).to_outcome(1)
+    assert late.explain(sent) == (0, "sent to feishu:oc_1 in 3 parts (id m1)")
+    half = ChannelResult("uncertain", reason="part 3: timed out", done=2, parts=5).to_outcome(1)
+    assert late.explain(half) == (5, "uncertain (2 of 5 parts sent): part 3: timed out")
