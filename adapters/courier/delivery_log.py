@@ -23,7 +23,7 @@ from wakebus.adapters.courier import delivery_log_rows as rows
 from wakebus.adapters.courier.delivery_log_rows import Ended, Row
 from wakebus.adapters.delivery.retry import STOPS, Stopped
 from wakebus.adapters.errors import Result, Unavailable
-from wakebus.adapters.pacing.cooldowns import Name
+from wakebus.adapters.pacing.cooldowns import ScopeKey
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -132,14 +132,14 @@ class Book:
         except Unavailable as exc:
             log.warning("%s: its end is not stored, its rows go later: %s", message, exc.text)
 
-    def keep_waits(self, waits: Mapping[Name, float]) -> None:
+    def keep_waits(self, waits: Mapping[ScopeKey, float]) -> None:
         """Store until when (Unix seconds) who asked to wait; what is not stored is asked again."""
         try:
             self._transaction(lambda db: rows.keep_waits(db, waits))
         except Unavailable as exc:
             log.warning("what platforms asked for is not stored: %s", exc.text)
 
-    def waits(self) -> dict[Name, float]:
+    def waits(self) -> dict[ScopeKey, float]:
         """Return what was stored last. Raises Unavailable."""
         return self._transaction(rows.waits)
 

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from wakebus.adapters.base import Part
 from wakebus.adapters.errors import Result
-from wakebus.adapters.pacing.cooldowns import Name
+from wakebus.adapters.pacing.cooldowns import ScopeKey
 
 ENDED_S: Final = 86_400.0  # of running time; an ack waits at most for a broker's return
 LEFT_S: Final = 8 * 86_400.0  # longer than a message lives by default (7 days)
@@ -115,14 +115,14 @@ def purge(db: sqlite3.Connection, now: float, open: Container[str]) -> int:
     return len(set(ids))
 
 
-def keep_waits(db: sqlite3.Connection, waits: Mapping[Name, float]) -> None:
+def keep_waits(db: sqlite3.Connection, waits: Mapping[ScopeKey, float]) -> None:
     """Keep until when (Unix seconds) platforms and chats asked to wait, in place of what stood."""
     db.execute("DELETE FROM shut")
     rows = [(name[0], name[1] if len(name) > 1 else "", at) for name, at in waits.items()]
     db.executemany("INSERT INTO shut (platform, chat, until) VALUES (?, ?, ?)", rows)
 
 
-def waits(db: sqlite3.Connection) -> dict[Name, float]:
+def waits(db: sqlite3.Connection) -> dict[ScopeKey, float]:
     """Return what `keep_waits` kept."""
     rows = db.execute("SELECT platform, chat, until FROM shut")
     return {(row[0], row[1]) if row[1] else (row[0],): row[2] for row in rows}

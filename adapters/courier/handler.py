@@ -35,7 +35,7 @@ from wakebus.adapters.delivery.deliver import Tools, address, deliver, replied, 
 from wakebus.adapters.delivery.retry import STOPS
 from wakebus.adapters.delivery.split_cache import Splits
 from wakebus.adapters.errors import DeliveryError, NotSent, Rejected, Uncertain
-from wakebus.adapters.pacing.admission import Gates, Passage
+from wakebus.adapters.pacing.admission import AdmissionControl, Permit
 from wakebus.adapters.sanitize import line
 from wakebus.adapters.settings.redact import redact, secret_values
 from wakebus.broker import Delivery, Later, Outcome, Refusal
@@ -49,7 +49,7 @@ Env = Callable[[], Mapping[str, str]]
 
 class Courier:
     """
-    The handler. `env`, `now`, `jitter`, transports, notes and gates are given by the host.
+    The handler. `env`, `now`, `jitter`, transports, notes and admission are given by the host.
 
     folder: the bus's own, where files lie.
     """
@@ -61,12 +61,12 @@ class Courier:
         *,
         env: Env,
         folder: Path | None = None,
-        gates: Gates | None = None,
+        admission: AdmissionControl | None = None,
         now: Callable[[], float] = time.time,
         jitter: Callable[[], float] = random.random,
     ) -> None:
         self._performers, self._book, self._env, self._now = performers, book, env, now
-        self.gates = gates or Gates(env)
+        self.admission = admission or AdmissionControl(env)
         self.spool = Spool(folder)
         self._waits = Waits(jitter)
         self._tokens, self._lookups, self._splits = Tokens(), Lookups(), Splits()
@@ -97,20 +97,22 @@ class Courier:
 
     def keep_waits(self) -> None:
         """Write down what platforms asked for, so that the next courier waits as well."""
-        waits, now = self.gates.long_waits(), self._now()
+        waits, now = self.admission.long_cooldowns(), self._now()
         if waits is not None:
             self._book.keep_waits({name: now + wait for name, wait in waits.items()})
 
     def take_waits(self) -> None:
         """Wait for what an earlier courier was asked for."""
         now = self._now()
-        self.gates.restore({name: at - now for name, at in self._book.waits().items()})
+        self.admission.restore_cooldowns(
+            {name: at - now for name, at in self._book.waits().items()}
+        )
 
     def _handle(self, delivery: Delivery, halt: threading.Event) -> Outcome:
         message = delivery.message
         try:
             adapter, target, home = self._address(message)
-            passage = self.gates.passage(adapter, target, message.id)
+            permit = self.admission.permit(target, adapter.capabilities.limits, message.id)
         except DeliveryError as exc:
             return self._end(message, self._masked(result_of(exc)))
         work: Work = ""
@@ -119,8 +121,8 @@ class Courier:
         try:
             with self.spool.room(message.body) as room:
                 if not room:
-                    passage.hold(self.spool.full(), FULL_S)
-                passage.enter(adapter, target, message.id)
+                    permit.defer(self.spool.full(), FULL_S)
+                permit.enter()
                 file = self.spool.load(message.body)
                 safe = always_safe(adapter)
                 if not safe or home or lookup(adapter, target):
@@ -128,7 +130,7 @@ class Courier:
                 if notes and notes.lost and not safe:
                     raise Uncertain("an earlier attempt may have been accepted; not sent again")
                 delivery.started()
-                result = self._deliver(message, (adapter, target, file), passage, notes, halt)
+                result = self._deliver(message, (adapter, target, file), permit, notes, halt)
                 work = work_of(result, notes)
         except DeliveryError as exc:
             result = result_of(exc, target)
@@ -136,14 +138,15 @@ class Courier:
             return Later(FIRST_WAIT_S, f"the broker could not store the start: {exc.text}")
         finally:
             result = result and self._masked(result)
-            passage.close(result)
-        return self._end(message, result, notes, held=passage.untried, work=work)
+            permit.result = result
+            permit.__exit__()
+        return self._end(message, result, notes, held=permit.untried, work=work)
 
     def _deliver(
         self,
         message: Message,
         what: tuple[Adapter, Target, File | None],
-        passage: Passage,
+        permit: Permit,
         notes: Notes | None,
         halt: threading.Event,
     ) -> ChannelResult:
@@ -157,7 +160,7 @@ class Courier:
             splits=self._splits,
             now=self._now,
             sleep=halt.wait,
-            gate=passage,
+            permit=permit,
         )
         return deliver(
             *(adapter, target, message.text, message.id, tools),

@@ -69,7 +69,7 @@ def run(stop: threading.Event, *, echo: TextIO | None = None, takeover: bool = F
     book = Book(folder / NOTES)
     env = Environment()
     courier = Courier(transports(folder, echo), book, env=env, folder=folder)
-    board = Board(folder, courier.gates.state, time.time(), env.file.absolute())
+    board = Board(folder, courier.admission.state, time.time(), env.file.absolute())
     # The client first: it waits for the broker, which makes the folder.
     if client := persist(Client, stop):
         with client:

@@ -1,19 +1,57 @@
 """
-What a delivery works with: transports, caches, the gate, a clock, a way to wait, a record.
+What a delivery works with: transports, caches, its permit, a clock, a way to wait, a record.
 
-Rule 1: all of it is shared by the deliveries of a host, except the record, which is a message's.
+Rule 1: transports and caches are shared by the deliveries of a host; permit and record are one
+message's.
 """
 
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from wakebus.adapters.base import Part, Transport
 from wakebus.adapters.delivery.access_tokens import Tokens
 from wakebus.adapters.delivery.chat_lookup import Lookups
-from wakebus.adapters.delivery.passing import Gate, Open
 from wakebus.adapters.delivery.split_cache import Splits
-from wakebus.adapters.errors import Result
+from wakebus.adapters.errors import DeliveryError, Result
+
+
+class Admission(Protocol):
+    """
+    What one delivery asks before a request, and says after it; the courier's is a pacing Permit.
+
+    Asked before a part is begun, told after it.
+    """
+
+    def enter(self, left: int = 0) -> None:
+        """
+        Return when the next request may go out now; else raise Held with the wait.
+
+        left: the parts of its text that are to go, this one with them; 0: not known yet.
+        """
+        ...
+
+    def begin(self) -> None:
+        """What was let pass goes out only now: an upload came before it."""
+        ...
+
+    def report(self, error: DeliveryError | None) -> None:
+        """Learn how the request ended: None for sent."""
+        ...
+
+
+class AllowAll:
+    """The admission of a host that holds nothing back."""
+
+    def enter(self, left: int = 0) -> None:
+        """Return at once."""
+
+    def begin(self) -> None:
+        """Learn nothing."""
+
+    def report(self, error: DeliveryError | None) -> None:
+        """Learn nothing."""
 
 
 def pause(seconds: float) -> bool:
@@ -28,7 +66,7 @@ class Tools:
     What a delivery works with.
 
     performers: by the request's scheme. now: Unix seconds. sleep: waits, and returns True as soon
-    as the host stops; then nothing more is begun. gate: whether a request may go out now.
+    as the host stops; then nothing more is begun. permit: whether a request may go out now.
     """
 
     performers: Mapping[str, Transport]
@@ -36,7 +74,7 @@ class Tools:
     now: Callable[[], float] = time.time
     sleep: Callable[[float], bool] = pause
     lookups: Lookups = field(default_factory=Lookups)
-    gate: Gate = field(default_factory=Open)
+    permit: Admission = field(default_factory=AllowAll)
     splits: Splits = field(default_factory=Splits)
 
 

@@ -130,11 +130,11 @@ class Errands:
 
     def enter(self, left: int) -> None:
         """Return when the next of `left` parts may go out; raise Held when that is not now."""
-        self._tools.gate.enter(self._adapter, self.target, self._key, left)
+        self._tools.permit.enter(left)
 
     def begin(self) -> None:
         """Tell the gate that the request it let pass begins only now."""
-        self._tools.gate.begin()
+        self._tools.permit.begin()
 
     def brought(self, outgoing: Outgoing) -> File:
         """Return the outgoing file as the platform has it; raise a DeliveryError for a doubt."""
@@ -209,6 +209,6 @@ class Errands:
     def _leave(self, error: DeliveryError | None) -> None:
         self._told = True
         try:
-            self._tools.gate.leave(self._adapter, self.target, error)
+            self._tools.permit.report(error)
         except Exception as exc:  # what became of the message is known all the same
             log.warning("%s: the gate was not told: %s", self.target, place_of(exc))

@@ -18,7 +18,7 @@ from wakebus.adapters.delivery import adapter_calls as calls
 from wakebus.adapters.delivery.attachments import MAX_FILE
 from wakebus.adapters.errors import BrokenAdapter, DeliveryError
 from wakebus.adapters.inspect.credential_check import checkable
-from wakebus.adapters.pacing import rate_limiter as pace
+from wakebus.adapters.pacing.rate_limiter import effective_limits
 from wakebus.adapters.sanitize import line
 from wakebus.adapters.settings import home_channel as home
 from wakebus.adapters.settings.redact import REDACTED, is_secret, redact, secret_values
@@ -50,7 +50,7 @@ def _described(platform: str, env: Mapping[str, str], kind: type[Adapter]) -> di
     card = getattr(kind, "capabilities", None)
     if not isinstance(card, Capabilities):
         raise BrokenAdapter(f"the adapter {platform!r} has no capabilities")
-    limits, faults = pace.limits(platform, card.limits, env)
+    limits, faults = effective_limits(platform, card.limits, env)
     shown, inherited = _settings(card, env), getattr(env, "inherited", ())
     problem, missing = _problem(platform, kind, env), _missing(card, env)
     return {

@@ -1,31 +1,30 @@
 """
-Whether a request may go out now: whose turn it is in the chat (turns.py), the published limits
-(pace.py), what platforms asked for (shuts.py), the circuits (circuit.py), and how many are under
-way without an answer (crowd.py).
+Admission control: whether a request may go out now. It asks who has the lease on the chat
+(chat_lease.py), the circuit breakers, how many requests are under way without an answer
+(bulkhead.py), what platforms asked for (cooldowns.py) and the published limits (rate_limiter.py).
 
 Rule 1: asked before a part is begun, told after it: what is held back was not begun. Rule 2: who
-is told to wait has a place of his own in the row, so that nobody is overtaken or asks twice. Rule
-3: a throttled chat, or app, waits as long as its platform says, and all who want to go there.
-Rule 4: what is granted stays granted until it is used or given back: a delivery always does one
-of both. Rule 5: no text of a message, no credential; all memory bounded.
+is told to wait has a reservation of his own, so that nobody is overtaken or asks twice. Rule 3: a
+throttled chat, or app, waits as long as its platform says, and all who want to go there. Rule 4:
+what is granted stays granted until it is used or given back: a permit always does one of both.
+Rule 5: no text of a message, no credential; all memory bounded.
 """
 
 import logging
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
-from typing import Any, Final, NoReturn
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NoReturn, Self
 
-from wakebus.adapters.base import Adapter, ChannelResult, Limit, Target
+from wakebus.adapters.base import ChannelResult, Limit, Target
 from wakebus.adapters.errors import DeliveryError, Held, Throttled, Unavailable, Uncertain
-from wakebus.adapters.pacing import rate_limiter as pace
-from wakebus.adapters.pacing.bulkhead import Crowd
-from wakebus.adapters.pacing.chat_lease import SOON_S, Turns
-from wakebus.adapters.pacing.circuit_breaker import TRIPS, Circuit
-from wakebus.adapters.pacing.cooldowns import Name, Shuts
-from wakebus.adapters.pacing.counters import Tally
-from wakebus.adapters.pacing.rate_limiter import Pace
+from wakebus.adapters.pacing.bulkhead import Bulkhead
+from wakebus.adapters.pacing.chat_lease import SOON_S, ChatLeases
+from wakebus.adapters.pacing.circuit_breaker import FAILURE_THRESHOLD, CircuitBreaker
+from wakebus.adapters.pacing.cooldowns import Cooldowns, ScopeKey
+from wakebus.adapters.pacing.counters import DeliveryCounters
+from wakebus.adapters.pacing.rate_limiter import RateLimiter, effective_limits, rules_for
 
 log = logging.getLogger(__name__)
 
@@ -35,12 +34,12 @@ CROWDED: Final = "many requests are under way, and none is answered"
 BEHIND: Final = "behind another text for this chat, which goes out in parts"
 
 
-class Gates:
+class AdmissionControl:
     """
-    The gate of a host: `passage` makes the one of a delivery. Thread-safe.
+    Of a host; each delivery asks for a permit of its own. Thread-safe.
 
     env: the settings, for the limits that they change. ticks: seconds that only go forward. wall:
-    Unix seconds, of what people are told. trips: see circuit.py.
+    Unix seconds, of what people are told. failure_threshold: see circuit_breaker.py.
     """
 
     def __init__(
@@ -49,30 +48,30 @@ class Gates:
         *,
         ticks: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
-        trips: int = TRIPS,
+        failure_threshold: int = FAILURE_THRESHOLD,
     ) -> None:
-        self._env, self._ticks, self._wall, self._trips = env, ticks, wall, trips
+        self._env, self._ticks, self._wall, self._threshold = env, ticks, wall, failure_threshold
         self._lock = threading.Lock()
-        self._pace = Pace()
-        self._circuits: OrderedDict[Name, Circuit] = OrderedDict()
-        self._shuts, self._turns = Shuts(), Turns()
+        self._limiter = RateLimiter()
+        self._circuits: OrderedDict[ScopeKey, CircuitBreaker] = OrderedDict()
+        self._cooldowns, self._leases = Cooldowns(), ChatLeases()
         self._said: dict[str, str] = {}
-        self._crowds: dict[str, Crowd] = {}
-        self._tally = Tally()
+        self._bulkheads: dict[str, Bulkhead] = {}
+        self._counters = DeliveryCounters()
 
-    def passage(self, adapter: Adapter, target: Target, key: str) -> "Passage":
-        """Return the gate of one delivery; `key`: the message's. Close it."""
+    def permit(self, target: Target, limits: Sequence[Limit], key: str) -> "Permit":
+        """Return the permit of one delivery, to be used `with` it; `key`: the message's."""
         env = self._env()
-        found, faults = pace.limits(target.platform, adapter.capabilities.limits, env)
+        found, faults = effective_limits(target.platform, limits, env)
         for name, fault in faults.items():
             if self._said.get(name) != env[name]:
                 self._said[name] = env[name]
                 log.warning("%s: %s; the platform's own limits hold until then", name, fault)
-        return Passage(self, target, key, found)
+        return Permit(self, target, key, found)
 
     def state(self, wall: float) -> dict[str, dict[str, Any]]:
         """
-        Return what is known of each platform (status.py); `wall`: Unix seconds now.
+        Return what is known of each platform (status_file.py); `wall`: Unix seconds now.
 
         Times are whole seconds: two clocks that differ by a millisecond are no change.
         """
@@ -80,7 +79,7 @@ class Gates:
             now = self._ticks()
             return {
                 platform: self._circuit_state(platform, now, wall) | counted
-                for platform, counted in self._tally.counts().items()
+                for platform, counted in self._counters.counts().items()
             }
 
     def _circuit_state(self, platform: str, now: float, wall: float) -> dict[str, Any]:
@@ -89,81 +88,81 @@ class Gates:
             held["circuit"] = circuit.state(now)
             if held["circuit"] != "closed":
                 held |= {"until": round(wall + circuit.until - now), "why": circuit.why}
-        if (until := self._shuts.of([(platform,)], now).until) > now:
+        if (until := self._cooldowns.latest([(platform,)], now).until) > now:
             held["throttled_until"] = round(wall + until - now)
         chats = [one for name, one in self._circuits.items() if name[0] == platform and name[1:]]
         return held | {"chats_held": sum(one.state(now) != "closed" for one in chats)}
 
-    def long_waits(self) -> dict[Name, float] | None:
+    def long_cooldowns(self) -> dict[ScopeKey, float] | None:
         """Return for how many seconds who asked for a long wait has it; None: as it was before."""
         with self._lock:
-            return self._shuts.long(self._ticks()) if self._shuts.changed else None
+            return self._cooldowns.long(self._ticks()) if self._cooldowns.changed else None
 
-    def restore(self, waits: Mapping[Name, float]) -> None:
-        """Take over what `long_waits` returned in an earlier process, less the time since."""
+    def restore_cooldowns(self, waits: Mapping[ScopeKey, float]) -> None:
+        """Take over what `long_cooldowns` returned in an earlier process, less the time since."""
         with self._lock:
-            self._shuts.restore(waits, self._ticks())
+            self._cooldowns.restore(waits, self._ticks())
 
-    # --- what a passage does, each under the lock -------------------------------------------
+    # --- what a permit does, each under the lock --------------------------------------------
 
-    def enter(self, passage: "Passage", left: int) -> None:
+    def enter(self, permit: "Permit", left: int) -> None:
         """Let this delivery pass, with so many parts to go (0: not known yet); raise Held."""
         with self._lock:
             now = self._ticks()
-            if wait := self._turns.wait(passage.turn, passage.key, left, now):
-                self._pace.cancel(passage.key)  # a place is booked by whose turn it is
+            if wait := self._leases.wait(permit.lease, permit.key, left, now):
+                self._limiter.cancel(permit.key)  # a slot is reserved by whose turn it is
                 raise Held(BEHIND, retry_after=wait)
-            self._check_circuits(passage, now)
-            crowd = self._crowds.setdefault(passage.names[0][0], Crowd())
-            if wait := crowd.wait(passage.key, now):
-                raise Held(f"{passage.names[0][0]}: {CROWDED}", retry_after=wait)
-            self._check_pace(passage, now)
-            crowd.enter(passage.key)
-            self._turns.go(passage.turn, passage.key, left, now, passage.gap)
-            for name in passage.names:
+            self._check_circuits(permit, now)
+            bulkhead = self._bulkheads.setdefault(permit.platform, Bulkhead())
+            if wait := bulkhead.wait(permit.key, now):
+                raise Held(f"{permit.platform}: {CROWDED}", retry_after=wait)
+            self._check_limits(permit, now)
+            bulkhead.acquire(permit.key)
+            self._leases.acquire(permit.lease, permit.key, left, now, permit.gap)
+            for name in permit.names:
                 if circuit := self._circuits.get(name):
-                    circuit.go(passage.key, now)
+                    circuit.admit(permit.key, now)
 
     def begin(self, key: str) -> None:
         """What goes under `key` is counted from now on."""
         with self._lock:
-            self._pace.begin(key, self._ticks())
+            self._limiter.begin(key, self._ticks())
 
-    def _check_circuits(self, passage: "Passage", now: float) -> None:
-        for name in passage.names:
+    def _check_circuits(self, permit: "Permit", now: float) -> None:
+        for name in permit.names:
             circuit = self._circuits.get(name)
-            if circuit and (wait := circuit.wait(passage.key, passage.chat, now)):
+            if circuit and (wait := circuit.wait(permit.key, permit.chat, now)):
                 whom = "this chat" if len(name) > 1 else name[0]
                 why = circuit.why or NO_ANSWER
                 raise Held(f"{whom} gave no answer several times: {why}", retry_after=wait)
 
-    def _check_pace(self, passage: "Passage", now: float) -> None:
-        after, why = self._shuts.of(passage.names, now)
-        if wait := self._pace.enter(passage.key, passage.rules, now, after):
-            text = f"{passage.names[0][0]} asked to wait: {why}" if why else passage.words
+    def _check_limits(self, permit: "Permit", now: float) -> None:
+        after, why = self._cooldowns.latest(permit.names, now)
+        if wait := self._limiter.enter(permit.key, permit.rules, now, after):
+            text = f"{permit.platform} asked to wait: {why}" if why else permit.words
             raise Held(text, retry_after=wait)
 
-    def leave(self, passage: "Passage", error: DeliveryError | None) -> None:
+    def report(self, permit: "Permit", error: DeliveryError | None) -> None:
         """Learn how a request of this delivery ended."""
         with self._lock:
             now = self._ticks()
-            self._pace.leave(passage.key, now)
-            if crowd := self._crowds.get(passage.names[0][0]):
-                crowd.leave(passage.key, None if passage.failed else now)
-            for name in passage.names:
-                self._learn(name, passage, now)
+            self._limiter.finish(permit.key, now)
+            if bulkhead := self._bulkheads.get(permit.platform):
+                bulkhead.release(permit.key, None if permit.failed else now)
+            for name in permit.names:
+                self._learn(name, permit, now)
             if isinstance(error, Throttled):
-                scope = passage.names[0] if error.scope == "app" else passage.names[1]
+                scope = permit.names[0] if error.scope == "app" else permit.names[1]
                 if wait := error.wait:
-                    self._shuts.ask(scope, wait, now)
+                    self._cooldowns.start(scope, wait, now)
 
-    def _learn(self, name: Name, passage: "Passage", now: float) -> None:
+    def _learn(self, name: ScopeKey, permit: "Permit", now: float) -> None:
         circuit = self._circuits.get(name)
-        if passage.failed:
+        if permit.failed:
             circuit = circuit or self._new_circuit(name)
             self._circuits.move_to_end(name)
             before = circuit.state(now)
-            circuit.failed(passage.key, passage.chat, now)
+            circuit.record_failure(permit.key, permit.chat, now)
             if before == "closed" != circuit.state(now):
                 log.warning("%s: no answer several times; held back", ":".join(name))
         elif circuit:
@@ -171,37 +170,37 @@ class Gates:
                 log.warning("%s: it answers again", ":".join(name))
             del self._circuits[name]
 
-    def _new_circuit(self, name: Name) -> Circuit:
+    def _new_circuit(self, name: ScopeKey) -> CircuitBreaker:
         # A platform's circuit needs two chats: one that hangs must not hold the others.
-        circuit = Circuit(least=2 if len(name) == 1 else 1, trips=self._trips)
+        circuit = CircuitBreaker(min_chats=2 if len(name) == 1 else 1, threshold=self._threshold)
         self._circuits[name] = circuit
         while len(self._circuits) > MAX_CHATS:
             self._circuits.popitem(last=False)
         return circuit
 
-    def close(self, passage: "Passage", result: ChannelResult | None) -> None:
+    def close(self, permit: "Permit", result: ChannelResult | None) -> None:
         """A delivery is over: give back what it holds, keep its words, count it."""
         with self._lock:
             now = self._ticks()
-            self._pace.cancel(passage.key, promised=not passage.held)
-            self._turns.off(passage.turn, passage.key, _comes_again(result), now)
-            if crowd := self._crowds.get(passage.names[0][0]):
-                crowd.leave(passage.key, None)
-            for name in passage.names:
+            self._limiter.cancel(permit.key, reserved=not permit.held)
+            self._leases.release(permit.lease, permit.key, _comes_again(result), now)
+            if bulkhead := self._bulkheads.get(permit.platform):
+                bulkhead.release(permit.key, None)
+            for name in permit.names:
                 if circuit := self._circuits.get(name):
-                    circuit.drop(passage.key)
+                    circuit.release(permit.key)
             if result:
-                self._keep_words(passage, result.reason)
-                told = (passage.names[0][0], result, self._wall())
-                self._tally.count(*told, held=passage.untried)
+                self._keep_words(permit, result.reason)
+                told = (permit.platform, result, self._wall())
+                self._counters.count_result(*told, held=permit.untried)
 
-    def _keep_words(self, passage: "Passage", reason: str) -> None:
+    def _keep_words(self, permit: "Permit", reason: str) -> None:
         """Keep why a circuit opened and what the platform asked to wait for, in shown words."""
-        for name in passage.names:
-            if passage.failed and (circuit := self._circuits.get(name)):
+        for name in permit.names:
+            if permit.failed and (circuit := self._circuits.get(name)):
                 circuit.why = reason
-            if passage.throttled:
-                self._shuts.say(name, reason)
+            if permit.throttled:
+                self._cooldowns.explain(name, reason)
 
 
 def _comes_again(result: ChannelResult | None) -> float | None:
@@ -211,22 +210,33 @@ def _comes_again(result: ChannelResult | None) -> float | None:
     return result.retry_after or 0.0
 
 
-class Passage:
+class Permit:
     """
-    The gate of one delivery, in one thread: a chat stays the one that the message names, whatever
-    the platform calls it; and all parts of a message are one after the other in the row.
+    What one delivery may do, in one thread (context.Admission); at the end of its `with` block,
+    what was granted and not used is given back.
 
-    held: it was held back, and has a place to come again to.
+    Its chat stays the one that the message names, whatever the platform calls it; and all parts of
+    a message are one after the other in the row. held: it was held back, and has a place to come
+    again to. result: what became of the delivery, where that is known.
     """
 
-    def __init__(self, gates: Gates, target: Target, key: str, limits: list[Limit]) -> None:
-        self._gates, self.key = gates, key
-        self.chat, self.turn = target.chat_id, str(target)
-        self.names: tuple[Name, Name] = ((target.platform,), (target.platform, target.chat_id))
-        self.rules = pace.rules(target, limits)
+    def __init__(
+        self, control: AdmissionControl, target: Target, key: str, limits: Sequence[Limit]
+    ) -> None:
+        self._control, self.key = control, key
+        self.platform, self.chat, self.lease = target.platform, target.chat_id, str(target)
+        self.names: tuple[ScopeKey, ScopeKey] = ((self.platform,), (self.platform, self.chat))
+        self.rules = rules_for(target, limits)
         self.held = self.failed = self.throttled = False
-        # The words of the request before; masked by whoever shows them.
+        self.result: ChannelResult | None = None
+        # The words of the request before; redacted by whoever shows them.
         self._last: str | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._control.close(self, self.result)
 
     @property
     def untried(self) -> bool:
@@ -240,34 +250,30 @@ class Passage:
 
     @property
     def words(self) -> str:
-        """Why one waits who keeps to the pace."""
-        return f"kept to the pace of {self.names[0][0]} ({'; '.join(map(str, self.rules))})"
+        """Why one waits who keeps to the limits."""
+        return f"kept to the pace of {self.platform} ({'; '.join(map(str, self.rules))})"
 
-    def enter(self, adapter: Adapter, target: Target, key: str, left: int = 0) -> None:
-        """Return when the next request may go out now; else raise Held."""
+    def enter(self, left: int = 0) -> None:
+        """Return when the next request may go out now, with so many parts left; else raise Held."""
         try:
             self.held = False
-            self._gates.enter(self, left)
+            self._control.enter(self, left)
         except Held as exc:
             self.held = True
             raise Held(self._last or exc.text, retry_after=exc.retry_after) from None
 
     def begin(self) -> None:
         """What was let pass goes out only now."""
-        self._gates.begin(self.key)
+        self._control.begin(self.key)
 
-    def leave(self, adapter: Adapter, target: Target, error: DeliveryError | None) -> None:
+    def report(self, error: DeliveryError | None) -> None:
         """Learn how the request ended."""
         self._last = error.text if error else None
         self.failed = isinstance(error, Unavailable | Uncertain)
         self.throttled = isinstance(error, Throttled)
-        self._gates.leave(self, error)
+        self._control.report(self, error)
 
-    def hold(self, why: str, wait: float) -> NoReturn:
+    def defer(self, why: str, wait: float) -> NoReturn:
         """Hold it back for another reason; a place that it has stays its own. Raises Held."""
         self.held = True
         raise Held(why, retry_after=wait)
-
-    def close(self, result: ChannelResult | None) -> None:
-        """The delivery is over: what was granted and not used is given back."""
-        self._gates.close(self, result)

@@ -1,5 +1,5 @@
 """
-Whose turn it is in a chat, so that two long texts are not shuffled part by part.
+The lease on a chat, so that two long texts are not shuffled part by part.
 
 Rule 1: pure; `now` is an argument: seconds of a clock that only goes forward. Rule 2: a message of
 several parts that has begun owns the chat (its thread) until it ends, is put off for longer than
@@ -18,13 +18,13 @@ LOST_S: Final = 60.0
 SOON_S: Final = 0.25  # a part that nothing holds back
 LONGEST_S: Final = 5.0  # the owner may end before that: refused, or quicker than we think
 SPREAD_S: Final = 0.05  # for each that waits
-LAPSE_S: Final = 5.0  # after its time, before one who waits is given up
+EXPIRE_S: Final = 5.0  # after its time, before one who waits is given up
 MAX_CHATS: Final = 10_000
 MAX_WAITING: Final = 1_000
 
 
 @dataclass(slots=True)
-class _Turn:
+class _Lease:
     """Of a chat. `until`: then the owner is given up; `ready`: then it may be through."""
 
     owner: str = ""
@@ -33,14 +33,14 @@ class _Turn:
     waiting: OrderedDict[str, float] = field(default_factory=OrderedDict)  # given up at
 
 
-class Turns:
+class ChatLeases:
     """Those of all chats. Not thread-safe."""
 
     def __init__(self) -> None:
-        self._turns: OrderedDict[str, _Turn] = OrderedDict()
+        self._leases: OrderedDict[str, _Lease] = OrderedDict()
 
     def __len__(self) -> int:
-        return len(self._turns)
+        return len(self._leases)
 
     def wait(self, chat: str, key: str, left: int, now: float) -> float:
         """
@@ -48,52 +48,52 @@ class Turns:
 
         left: how many of its parts are to go, 0 where that is not known yet.
         """
-        turn = self._turns.get(chat)
-        if turn is None or turn.owner == key:
+        lease = self._leases.get(chat)
+        if lease is None or lease.owner == key:
             return 0.0
-        self._forget(turn, now)
-        if not turn.owner and not turn.waiting:
-            del self._turns[chat]
+        self._expire(lease, now)
+        if not lease.owner and not lease.waiting:
+            del self._leases[chat]
             return 0.0
-        first = next(iter(turn.waiting), key)
-        if not turn.owner and (left < 2 or first == key):
+        first = next(iter(lease.waiting), key)
+        if not lease.owner and (left < 2 or first == key):
             if left:
-                turn.waiting.pop(key, None)
+                lease.waiting.pop(key, None)
             return 0.0
-        rest = min(turn.ready - now, LONGEST_S) if turn.owner else 0.0
-        wait = max(rest, SOON_S) + SPREAD_S * len(turn.waiting)
-        if key in turn.waiting or len(turn.waiting) < MAX_WAITING:
-            turn.waiting[key] = now + wait + LAPSE_S
+        rest = min(lease.ready - now, LONGEST_S) if lease.owner else 0.0
+        wait = max(rest, SOON_S) + SPREAD_S * len(lease.waiting)
+        if key in lease.waiting or len(lease.waiting) < MAX_WAITING:
+            lease.waiting[key] = now + wait + EXPIRE_S
         return wait
 
-    def go(self, chat: str, key: str, left: int, now: float, gap: float) -> None:
+    def acquire(self, chat: str, key: str, left: int, now: float, gap: float) -> None:
         """A part of `key` goes out, with `left` to go; `gap`: seconds from one to the next."""
-        turn = self._turns.get(chat)
-        if left < 2 and (turn is None or turn.owner != key):
+        lease = self._leases.get(chat)
+        if left < 2 and (lease is None or lease.owner != key):
             return
-        turn = self._turns.setdefault(chat, _Turn())
-        self._turns.move_to_end(chat)
-        turn.owner, turn.until = key, now + LOST_S
-        turn.ready = now + left * gap if left else turn.ready
-        while len(self._turns) > MAX_CHATS:
-            self._turns.popitem(last=False)
+        lease = self._leases.setdefault(chat, _Lease())
+        self._leases.move_to_end(chat)
+        lease.owner, lease.until = key, now + LOST_S
+        lease.ready = now + left * gap if left else lease.ready
+        while len(self._leases) > MAX_CHATS:
+            self._leases.popitem(last=False)
 
-    def off(self, chat: str, key: str, again: float | None, now: float) -> None:
+    def release(self, chat: str, key: str, again: float | None, now: float) -> None:
         """`key` is out of hand: it comes again after so many seconds, or (None) never."""
-        turn = self._turns.get(chat)
-        if turn is None or turn.owner != key:
+        lease = self._leases.get(chat)
+        if lease is None or lease.owner != key:
             return
         if again is not None and again <= LONG_S:
-            turn.until, turn.ready = now + again + LONG_S, max(turn.ready, now + again)
+            lease.until, lease.ready = now + again + LONG_S, max(lease.ready, now + again)
             return
-        turn.owner = ""
-        self._forget(turn, now)
-        if not turn.waiting:
-            del self._turns[chat]
+        lease.owner = ""
+        self._expire(lease, now)
+        if not lease.waiting:
+            del self._leases[chat]
 
-    def _forget(self, turn: _Turn, now: float) -> None:
+    def _expire(self, lease: _Lease, now: float) -> None:
         """Give up who is not heard of any more."""
-        if turn.until <= now:
-            turn.owner = ""
-        for key in [key for key, due in turn.waiting.items() if due <= now]:
-            del turn.waiting[key]
+        if lease.until <= now:
+            lease.owner = ""
+        for key in [key for key, due in lease.waiting.items() if due <= now]:
+            del lease.waiting[key]

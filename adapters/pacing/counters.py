@@ -10,13 +10,13 @@ from typing import Any
 from wakebus.adapters.base import ChannelResult
 
 
-class Tally:
-    """Not thread-safe."""
+class DeliveryCounters:
+    """Those of a host. Not thread-safe."""
 
     def __init__(self) -> None:
         self._counts: dict[str, dict[str, Any]] = {}
 
-    def count(self, platform: str, result: ChannelResult, at: float, *, held: bool) -> None:
+    def count_result(self, platform: str, result: ChannelResult, at: float, *, held: bool) -> None:
         """Count a delivery that ended at `at` (Unix seconds), or was held back and not tried."""
         found = self._counts.setdefault(
             platform,

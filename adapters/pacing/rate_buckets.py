@@ -3,7 +3,7 @@ What one published limit lets through and has promised: windows, and buckets tha
 
 Rule 1: pure; `now` is an argument: seconds of a clock that only goes forward. Rule 2: what is under
 way counts as now, what has ended from its end on, because the platform counted it somewhere in
-between. Rule 3: a place is promised with a little room, so that who comes at its time passes,
+between. Rule 3: a slot is promised with a little room, so that who comes at its time passes,
 unless the platform was slow. Rule 4: memory: of a window its `count`, of a bucket one number.
 """
 
@@ -14,12 +14,12 @@ from collections.abc import Hashable, Sequence
 from typing import Final, NamedTuple
 
 LATE_S: Final = 2.0  # a request reaches its platform within so many seconds, or hangs
-SPREAD: Final = 1.02  # between places that are booked: who asks again costs a commit
+SPREAD: Final = 1.02  # between slots that are reserved: who asks again costs a commit
 SPARE_S: Final = 0.05
 TINY_S: Final = 1e-6  # more than floats lose here
 
 
-class Rule(NamedTuple):
+class RateRule(NamedTuple):
     """
     A bucket's name, and at most how many it lets through in how many seconds.
 
@@ -42,9 +42,9 @@ class Bucket(ABC):
     """What both kinds of limits have in common."""
 
     def __init__(self) -> None:
-        self.going: dict[str, float] = {}
-        self.booked: list[float] = []
-        self._full_until = -math.inf  # no place before it, while none is given back
+        self.in_flight: dict[str, float] = {}
+        self.reserved: list[float] = []
+        self._full_until = -math.inf  # no slot before it, while none is given back
 
     @abstractmethod
     def idle(self, now: float) -> bool:
@@ -54,8 +54,8 @@ class Bucket(ABC):
     def open_at(self, now: float) -> float:
         """Return from when on one more may begin, by what has begun."""
 
-    def place(self, after: float, now: float) -> float:
-        """Return the first time from `after` on that leaves all others their places."""
+    def find_slot(self, after: float, now: float) -> float:
+        """Return the first time from `after` on that leaves all others their slots."""
         packed = after <= self._full_until
         found = self._search(max(after, self._full_until) if packed else after, now)
         if packed or after <= now:
@@ -64,35 +64,35 @@ class Bucket(ABC):
 
     def begin(self, key: str, now: float) -> None:
         """This one is under way from now on."""
-        self.going[key] = now
+        self.in_flight[key] = now
 
-    def drop(self, key: str) -> None:
+    def cancel(self, key: str) -> None:
         """It did not go out after all."""
-        self.going.pop(key, None)
+        self.in_flight.pop(key, None)
 
-    def book(self, at: float) -> None:
-        """Promise a place."""
-        insort(self.booked, at)
+    def reserve(self, at: float) -> None:
+        """Promise a slot."""
+        insort(self.reserved, at)
 
-    def unbook(self, at: float) -> None:
+    def unreserve(self, at: float) -> None:
         """Take a promise back."""
-        where = bisect_right(self.booked, at) - 1
-        if where >= 0 and self.booked[where] == at:
-            del self.booked[where]
+        where = bisect_right(self.reserved, at) - 1
+        if where >= 0 and self.reserved[where] == at:
+            del self.reserved[where]
         self._full_until = -math.inf
 
-    def end(self, key: str, now: float) -> None:
+    def finish(self, key: str, now: float) -> None:
         """What was under way has ended."""
-        if (began := self.going.pop(key, None)) is not None:
+        if (began := self.in_flight.pop(key, None)) is not None:
             self._count(min(now, began + LATE_S))
             self._full_until = -math.inf
 
     def _begun(self, now: float) -> list[float]:
-        return [min(now, began + LATE_S) for began in self.going.values()]
+        return [min(now, began + LATE_S) for began in self.in_flight.values()]
 
     @abstractmethod
     def _search(self, time: float, now: float) -> float:
-        """Return the first time from `time` on that leaves all others their places."""
+        """Return the first time from `time` on that leaves all others their slots."""
 
     @abstractmethod
     def _count(self, at: float) -> None:
@@ -102,7 +102,7 @@ class Bucket(ABC):
 class Window(Bucket):
     """At most `most` in any `seconds`, wherever the platform lays its windows."""
 
-    def __init__(self, rule: Rule) -> None:
+    def __init__(self, rule: RateRule) -> None:
         super().__init__()
         self._most, self._seconds = rule.most, rule.seconds
         self._window = rule.seconds * SPREAD + SPARE_S
@@ -110,7 +110,7 @@ class Window(Bucket):
 
     def idle(self, now: float) -> bool:
         """Whether nothing of it matters any more."""
-        return not self.going and not self.booked and not self._recent(now)
+        return not self.in_flight and not self.reserved and not self._recent(now)
 
     def open_at(self, now: float) -> float:
         """Return from when on one more may begin, by what has begun."""
@@ -118,7 +118,8 @@ class Window(Bucket):
         return now if len(stamps) < self._most else stamps[-self._most] + self._seconds
 
     def _search(self, time: float, now: float) -> float:
-        count, stamps = self._most, sorted([*self._recent(now), *self.booked, *self.going.values()])
+        count = self._most
+        stamps = sorted([*self._recent(now), *self.reserved, *self.in_flight.values()])
         while True:
             here = bisect_right(stamps, time)
             # Groups of `count` that would become too many with this one: the latest decides.
@@ -146,15 +147,15 @@ class Refilling(Bucket):
     its share, and none may put it off by more than `seconds` from now.
     """
 
-    def __init__(self, rule: Rule) -> None:
+    def __init__(self, rule: RateRule) -> None:
         super().__init__()
         self._share, self._most = rule.seconds / rule.most, rule.most
         self._full_at = -math.inf
-        self._last: float | None = None  # when it is full again after all that are booked, if known
+        self._last: float | None = None  # full again after all that are reserved
 
     def idle(self, now: float) -> bool:
         """Whether nothing of it matters any more."""
-        return not self.going and not self.booked and self._full_at <= now
+        return not self.in_flight and not self.reserved and self._full_at <= now
 
     def open_at(self, now: float) -> float:
         """Return from when on one more may begin, by what has begun."""
@@ -167,26 +168,26 @@ class Refilling(Bucket):
         super().begin(key, now)
         self._last = None
 
-    def drop(self, key: str) -> None:
+    def cancel(self, key: str) -> None:
         """It did not go out after all."""
-        super().drop(key)
+        super().cancel(key)
         self._last = None
 
-    def book(self, at: float) -> None:
-        """Promise a place."""
-        at_end = not self.booked or at >= self.booked[-1]
-        super().book(at)
+    def reserve(self, at: float) -> None:
+        """Promise a slot."""
+        at_end = not self.reserved or at >= self.reserved[-1]
+        super().reserve(at)
         known = self._last if at_end else None
         self._last = None if known is None else max(known, at) + self._share * SPREAD
 
-    def unbook(self, at: float) -> None:
+    def unreserve(self, at: float) -> None:
         """Take a promise back."""
-        super().unbook(at)
+        super().unreserve(at)
         self._last = None
 
     def _search(self, time: float, now: float) -> float:
         share, depth = self._share * SPREAD, (self._most - 1) * self._share
-        stamps, here = self.booked, bisect_right(self.booked, time)
+        stamps, here = self.reserved, bisect_right(self.reserved, time)
         full_at = self._full_when(here)
         while True:
             if full_at - depth > time + TINY_S:
@@ -201,19 +202,19 @@ class Refilling(Bucket):
             here, time = past, max(time, stamps[past - 1])
 
     def _full_when(self, here: int) -> float:
-        """Return when it is full again after what goes, and the first `here` that are booked."""
-        if here == len(self.booked) and self._last is not None:
+        """Return when it is full again after what goes, and the first `here` that are reserved."""
+        if here == len(self.reserved) and self._last is not None:
             return self._last
-        full_at = _after(self._full_at, sorted(self.going.values()), self._share)
-        full_at = _after(full_at, self.booked[:here], self._share * SPREAD)
-        self._last = full_at if here == len(self.booked) else self._last
+        full_at = _after(self._full_at, sorted(self.in_flight.values()), self._share)
+        full_at = _after(full_at, self.reserved[:here], self._share * SPREAD)
+        self._last = full_at if here == len(self.reserved) else self._last
         return full_at
 
     def _first_over(self, here: int, full_at: float, without: float) -> int:
-        """Return up to which of the later ones one would be too early with this place; 0: none."""
+        """Return up to which of the later ones one would be too early with this slot; 0: none."""
         share = self._share * SPREAD
-        for number in range(here, len(self.booked)):
-            stamp = self.booked[number]
+        for number in range(here, len(self.reserved)):
+            stamp = self.reserved[number]
             if full_at <= max(without, stamp):  # a pause: from here on it makes no difference
                 return 0
             if full_at - (self._most - 1) * self._share > stamp + TINY_S:
@@ -232,6 +233,6 @@ def _after(full_at: float, stamps: Sequence[float], share: float) -> float:
     return full_at
 
 
-def made(rule: Rule) -> Bucket:
+def bucket_of(rule: RateRule) -> Bucket:
     """Return what keeps this limit."""
     return Refilling(rule) if rule.refills else Window(rule)

@@ -8,7 +8,7 @@ from typing import Any
 from wakebus.adapters.base import Request, Response, Transport
 from wakebus.adapters.courier.delivery_log import Book
 from wakebus.adapters.courier.handler import Courier
-from wakebus.adapters.pacing.admission import Gates
+from wakebus.adapters.pacing.admission import AdmissionControl
 from wakebus.broker import Delivery, Outcome
 from wakebus.broker.errors import WakebusError
 
@@ -54,7 +54,7 @@ class Halt(threading.Event):
 
 
 class Desk:
-    """`take` hands the courier a delivery; `at` is its time, `trips` when circuits open."""
+    """`take` hands the courier a delivery; `at` is its time, `trips` failures open a circuit."""
 
     def __init__(
         self,
@@ -66,13 +66,15 @@ class Desk:
         **env: str,
     ) -> None:
         self.at, self.halt, self.env = NOW, Halt(), env
-        self.gates = Gates(lambda: self.env, ticks=lambda: self.at, trips=trips)
+        self.admission = AdmissionControl(
+            lambda: self.env, ticks=lambda: self.at, failure_threshold=trips
+        )
         self.one = Courier(
             {"console": wire},
             book,
             env=lambda: self.env,
             folder=folder,
-            gates=self.gates,
+            admission=self.admission,
             now=lambda: self.at,
             jitter=lambda: 1.0,
         )

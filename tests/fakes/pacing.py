@@ -1,4 +1,4 @@
-"""Platforms that count what a pace lets through: messages in a time of the test's own."""
+"""Platforms that count what a limiter lets through: messages in a time of the test's own."""
 
 from bisect import bisect_right
 from collections import Counter
@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from hypothesis import strategies as st
 
-from wakebus.adapters.pacing.rate_buckets import Rule
-from wakebus.adapters.pacing.rate_limiter import Pace
+from wakebus.adapters.pacing.rate_buckets import RateRule
+from wakebus.adapters.pacing.rate_limiter import RateLimiter
 
 
 class Ask(NamedTuple):
@@ -42,25 +42,25 @@ def play(asks: list[Ask], of_chat: Limits, of_app: Limits) -> "Played":
 
     The limits are count, seconds, and whether they refill.
     """
-    pace, played = Pace(), Played([], Counter(), [])
+    limiter, played = RateLimiter(), Played([], Counter(), [])
     todo = [(ask.at, 1, n) for n, ask in enumerate(asks)]
     todo.sort()
     while todo:
         now, what, n = heappop(todo)
         ask, key = asks[n], f"k{n}"
         if what == 0:
-            pace.leave(key, now)
+            limiter.finish(key, now)
             continue
         played.asked[n] += 1
         assert played.asked[n] < 200, "it never passes"
-        wait = pace.enter(key, [Rule(ask.chat, *of_chat), Rule("app", *of_app)], now)
+        wait = limiter.enter(key, [RateRule(ask.chat, *of_chat), RateRule("app", *of_app)], now)
         if wait:
             heappush(todo, (now + wait, 1, n))
         else:
             played.passed.append((now, n))
             played.counted.append((now + ask.there, ask.chat))
             heappush(todo, (now + ask.there + ask.back, 0, n))
-    assert len(pace) == 0
+    assert len(limiter) == 0
     return played
 
 

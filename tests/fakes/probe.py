@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from wakebus.adapters.base import (
-    Adapter,
     Capabilities,
     ChannelResult,
     File,
@@ -138,23 +137,23 @@ class Uploader(Filer):
 
 
 class Turnstile:
-    """A gate that holds by a script of waits (None: it lets pass), and remembers."""
+    """An admission that holds by a script of waits (None: it lets pass), and remembers."""
 
     def __init__(self, *waits: float | None) -> None:
         self.waits = list(waits)
         self.seen: list[object] = []
 
-    def enter(self, adapter: Adapter, target: Target, key: str, left: int = 0) -> None:
+    def enter(self, left: int = 0) -> None:
         wait = self.waits.pop(0) if self.waits else None
         if wait is not None:
             self.seen.append(wait)
             raise Held("our own pace", retry_after=wait)
-        self.seen.append(f"in {target} {key}")
+        self.seen.append("in")
 
     def begin(self) -> None:
         self.seen.append("begins")
 
-    def leave(self, adapter: Adapter, target: Target, error: DeliveryError | None) -> None:
+    def report(self, error: DeliveryError | None) -> None:
         self.seen.append("out" if error is None else f"out: {error.text}")
 
 
@@ -208,7 +207,7 @@ class Host:
         return Tools(
             *(self.performers, self.tokens, lambda: self.time, self.sleep),
             lookups=self.lookups,
-            gate=self.gate,
+            permit=self.gate,
             splits=self.splits,
         )
 

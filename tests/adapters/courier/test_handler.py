@@ -201,9 +201,11 @@ def test_a_credential_that_the_platform_quotes(
     env["SLACK_WEBHOOK_URL"] += "tok12345abc"
     desk = courier(Wire(*[error(said)] * 6), **env)
     outcome = desk.take(say())
-    shown = f"{outcome} {desk.gates.state(NOW)} {caplog.text}"
+    shown = f"{outcome} {desk.admission.state(NOW)} {caplog.text}"
     assert "tok1" not in shown and "M_UNKNOWN_TOKEN: token *** unknown, no hook *** here" in shown
-    assert desk.gates.state(NOW)["console"]["last_error"].startswith("M_UNKNOWN_TOKEN: token ***")
+    assert desk.admission.state(NOW)["console"]["last_error"].startswith(
+        "M_UNKNOWN_TOKEN: token ***"
+    )
 
 
 def test_a_credential_in_a_channel(courier: MakeDesk) -> None:

@@ -1,15 +1,14 @@
 """What a delivery works with."""
 
 from wakebus.adapters.base import Part
-from wakebus.adapters.delivery.context import Memory, Tools
-from wakebus.adapters.delivery.passing import Open
+from wakebus.adapters.delivery.context import AllowAll, Memory, Tools
 
 
 def test_tools_by_themselves() -> None:
-    """ADP-5.13: without a host nothing stops a wait, and no gate holds."""
+    """ADP-5.13: without a host nothing stops a wait, and nothing is held back."""
     tools = Tools({})
     assert tools.sleep(0.0) is False
-    assert isinstance(tools.gate, Open)
+    assert isinstance(tools.permit, AllowAll)
 
 
 def test_caches_are_not_shared_by_accident() -> None:

@@ -1,4 +1,4 @@
-"""The gate: limits and circuits together, for all deliveries of a host."""
+"""Admission: limits, leases and circuits together, for all deliveries of a host."""
 
 import threading
 import time
@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import pytest
 
 from wakebus.adapters.base import Capabilities, ChannelResult, Limit, Target
-from wakebus.adapters.delivery.passing import Open
+from wakebus.adapters.delivery.context import AllowAll
 from wakebus.adapters.errors import (
     DeliveryError,
     Held,
@@ -19,7 +19,7 @@ from wakebus.adapters.errors import (
     Unavailable,
     Uncertain,
 )
-from wakebus.adapters.pacing.admission import Gates, Passage
+from wakebus.adapters.pacing.admission import AdmissionControl, Permit
 from wakebus.adapters.platforms.console import Console
 
 SENT = ChannelResult("sent", "chatty", "chatty:a")
@@ -36,44 +36,44 @@ class Host:
 
     def __init__(self, env: Mapping[str, str] | None = None) -> None:
         self.now = 0.0
-        self.gates = Gates(lambda: env or {}, ticks=lambda: self.now, wall=lambda: 77.4)
+        self.control = AdmissionControl(
+            lambda: env or {}, ticks=lambda: self.now, wall=lambda: 77.4
+        )
 
-    def passage(self, key: str, chat: str = "a") -> Passage:
-        return self.gates.passage(Chatty({}), Target("chatty", chat), key)
+    def permit(self, key: str, chat: str = "a") -> Permit:
+        return self.control.permit(Target("chatty", chat), Chatty.capabilities.limits, key)
 
     def try_one(self, key: str, chat: str = "a", error: DeliveryError | None = None) -> float:
         """Return 0.0 if it went out, and ended with `error`; else the wait."""
-        passage, result = self.passage(key, chat), SENT
+        permit, result = self.permit(key, chat), SENT
         try:
-            enter(passage)
-            leave(passage, error)
+            permit.enter()
+            permit.report(error)
         except Held as exc:
             result = ChannelResult("not_sent", "chatty", reason=exc.text)
             return exc.retry_after or -1.0
         finally:
             if error:
                 result = ChannelResult("not_sent", "chatty", reason=f"masked: {error.text}")
-            passage.close(result)
+            close(permit, result)
         return 0.0
 
     def state(self) -> dict[str, Any]:
-        return self.gates.state(1000.0 + self.now)["chatty"]
+        return self.control.state(1000.0 + self.now)["chatty"]
 
 
-def enter(passage: Passage) -> None:
-    passage.enter(Chatty({}), Target("chatty", "a"), "part")
-
-
-def leave(passage: Passage, error: DeliveryError | None) -> None:
-    passage.leave(Chatty({}), Target("chatty", "a"), error)
+def close(permit: Permit, result: ChannelResult | None) -> None:
+    """End the delivery, of which this became."""
+    with permit:
+        permit.result = result
 
 
 def test_open() -> None:
     """ADP-6.15: a host without a gate holds nothing back."""
     for _ in range(1000):
-        Open().enter(Chatty({}), Target("chatty", "a"), "k")
-        Open().begin()
-        Open().leave(Chatty({}), Target("chatty", "a"), None)
+        AllowAll().enter()
+        AllowAll().begin()
+        AllowAll().report(None)
 
 
 def test_the_pace_is_kept_for_all_deliveries() -> None:
@@ -90,11 +90,11 @@ def test_the_chat_is_the_messages_own() -> None:
     """ADP-6.15: what a look-up makes of it changes no bucket; parts share their message's place."""
     host = Host()
     for n in range(2):
-        passage = host.passage(f"k{n}")
-        enter(passage)
-        passage.enter(Chatty({}), Target("chatty", "looked-up"), f"k{n}.1")
-        passage.leave(Chatty({}), Target("chatty", "looked-up"), None)
-        passage.close(SENT)
+        permit = host.permit(f"k{n}")
+        permit.enter()
+        permit.enter()
+        permit.report(None)
+        close(permit, SENT)
     assert host.try_one("k3") > 0
 
 
@@ -120,12 +120,12 @@ def test_two_silent_chats_open_the_platforms_circuit() -> None:
     assert (state["circuit"], state["until"]) == ("open", 1005.0)
     assert state["why"] == "masked: Bearer secret is down" == state["last_error"]
     host.now = 5.0
-    probe = host.passage("probe", "a")
-    enter(probe)
+    probe = host.permit("probe", "a")
+    probe.enter()
     assert host.state()["circuit"] == "probing"
     assert host.try_one("x", "d") > 0
-    leave(probe, None)
-    probe.close(SENT)
+    probe.report(None)
+    close(probe, SENT)
     assert host.state()["circuit"] == "closed" and "why" not in host.state()
     assert host.try_one("x", "d") == 0.0
 
@@ -145,9 +145,9 @@ def test_no_probe_is_lost() -> None:
     for n in range(5):
         host.try_one(f"k{n}", "ab"[n % 2], Unavailable("down"))
     host.now = 5.0
-    passage = host.passage("probe", "a")
-    enter(passage)
-    passage.close(None)
+    permit = host.permit("probe", "a")
+    permit.enter()
+    close(permit, None)
     assert host.try_one("next", "b") == 0.0
 
 
@@ -155,16 +155,16 @@ def test_its_reason_does_not_grow() -> None:
     """ADP-6.20: however often it fails, it is the platform's last words."""
     host, reason = Host({"CHATTY_RATE_CHAT": "off"}), ""
     for n in range(40):
-        passage = host.passage(f"k{n}", "ab"[n % 2])
+        permit = host.permit(f"k{n}", "ab"[n % 2])
         try:
-            enter(passage)
-            leave(passage, Unavailable("down"))
-            enter(passage)
-            leave(passage, Unavailable("down"))
+            permit.enter()
+            permit.report(Unavailable("down"))
+            permit.enter()
+            permit.report(Unavailable("down"))
             reason = "down"
         except Held as exc:
             reason = exc.text
-        passage.close(ChannelResult("not_sent", "chatty", reason=reason))
+        close(permit, ChannelResult("not_sent", "chatty", reason=reason))
         host.now += 30.0
     assert len(reason) < 100 and reason.endswith("down")
 
@@ -172,25 +172,25 @@ def test_its_reason_does_not_grow() -> None:
 def test_an_upload_is_not_the_message() -> None:
     """ADP-6.15, ADP-5.22: who follows an upload of 10 s waits from its message on."""
     host = Host({"CHATTY_RATE_CHAT": "1/1"})
-    passage = host.passage("slow")
-    enter(passage)
+    permit = host.permit("slow")
+    permit.enter()
     host.now = 10.0
-    passage.begin()
-    leave(passage, None)
-    passage.close(SENT)
+    permit.begin()
+    permit.report(None)
+    close(permit, SENT)
     assert host.try_one("next") > 0.9
 
 
 def test_a_grant_of_one_that_is_held_back_after_all() -> None:
     """ADP-6.15: granted, and then the circuit opened: the place is free, not lost."""
     host = Host({"CHATTY_RATE_CHAT": "1/9"})
-    passage = host.passage("k", "a")
-    enter(passage)
+    permit = host.permit("k", "a")
+    permit.enter()
     for n in range(5):
         host.try_one(f"k{n}", f"c{n}", Unavailable("down"))
     with pytest.raises(Held):
-        enter(passage)
-    passage.close(ChannelResult("not_sent", "chatty"))
+        permit.enter()
+    close(permit, ChannelResult("not_sent", "chatty"))
     host.now = 5.0
     assert host.try_one("next", "a") == 0.0
 
@@ -203,7 +203,7 @@ def test_the_state_stands_still() -> None:
     host.try_one("m", "a", Throttled("slow", retry_after=30, scope="app"))
     for n in range(6):
         host.try_one(f"l{n}", "abc"[n % 3], Unavailable("down"))
-    seen = [host.gates.state(1000.0 + wobble)["chatty"] for wobble in (0.0, 0.002, -0.003, 0.04)]
+    seen = [host.control.state(1000.0 + wobble)["chatty"] for wobble in (0.0, 0.002, -0.003, 0.04)]
     assert seen[0]["until"] and seen == [seen[0]] * 4
 
 
@@ -219,8 +219,8 @@ def test_the_longest_throttle_counts() -> None:
     """ADP-6.17, ADP-6.19: a shorter hint of a later answer does not shorten it; an hour at most."""
     host = Host()
     host.try_one("k", "a", Throttled("slow", retry_after=1e9, scope="app"))
-    late = host.passage("l", "b")
-    leave(late, Throttled("slow", retry_after=3, scope="app"))
+    late = host.permit("l", "b")
+    late.report(Throttled("slow", retry_after=3, scope="app"))
     assert host.state()["throttled_until"] == 1000.0 + 3600
     assert host.try_one("m", "c") == 3600.0
     host.now = 3600.0
@@ -229,22 +229,24 @@ def test_the_longest_throttle_counts() -> None:
 
 def test_threads() -> None:
     """ADP-6.15: no window of a second is too full, with 32 threads and a real clock."""
-    gates, seen, lock = Gates(dict), list[float](), threading.Lock()
+    control, seen, lock = AdmissionControl(dict), list[float](), threading.Lock()
     until = time.monotonic() + 1.2
 
     def work(name: int) -> None:
         number = 0
         while time.monotonic() < until:
-            passage = gates.passage(Chatty({}), Target("chatty", "a"), f"{name}.{number}")
+            permit = control.permit(
+                Target("chatty", "a"), Chatty.capabilities.limits, f"{name}.{number}"
+            )
             try:
-                enter(passage)
+                permit.enter()
                 with lock:
                     insort(seen, time.monotonic())
-                leave(passage, None)
+                permit.report(None)
                 number += 1
             except Held as exc:
                 time.sleep(min(exc.retry_after or 0, 0.3))
-            passage.close(None)
+            close(permit, None)
 
     threads = [threading.Thread(target=work, args=(name,)) for name in range(32)]
     for thread in threads:
@@ -258,22 +260,22 @@ def test_threads() -> None:
 def test_a_text_in_parts_has_the_chat_to_itself() -> None:
     """ADP-6.27: others wait without a place of their own, until it has ended; another chat goes."""
     host = Host({"CHATTY_RATE_CHAT": "1/1"})
-    long = host.passage("long")
-    enter(long)
-    long.enter(Chatty({}), Target("chatty", "a"), "long", 3)
-    leave(long, None)
-    long.close(ChannelResult("not_sent", retry_after=1.0, again=True, done=1, parts=3))
-    other = host.passage("other")
+    long = host.permit("long")
+    long.enter()
+    long.enter(3)
+    long.report(None)
+    close(long, ChannelResult("not_sent", retry_after=1.0, again=True, done=1, parts=3))
+    other = host.permit("other")
     with pytest.raises(Held, match="behind another text"):
-        enter(other)
-    other.close(ChannelResult("not_sent", "chatty", again=True))
+        other.enter()
+    close(other, ChannelResult("not_sent", "chatty", again=True))
     assert host.try_one("away", "b") == 0.0
     for left in (2, 1):
         host.now += 1.1
-        long = host.passage("long")
-        long.enter(Chatty({}), Target("chatty", "a"), "long", left)
-        leave(long, None)
-        long.close(SENT if left == 1 else ChannelResult("not_sent", again=True, done=2, parts=3))
+        long = host.permit("long")
+        long.enter(left)
+        long.report(None)
+        close(long, SENT if left == 1 else ChannelResult("not_sent", again=True, done=2, parts=3))
     host.now += 1.1
     assert host.try_one("other") == 0.0
 
@@ -291,24 +293,24 @@ def test_a_text_in_parts_has_the_chat_to_itself() -> None:
 def test_a_text_in_parts_that_is_over(result: ChannelResult | None) -> None:
     """ADP-6.27: what ends, or is put off for long, has the chat no more."""
     host = Host({"CHATTY_RATE_CHAT": "off"})
-    long = host.passage("long")
-    long.enter(Chatty({}), Target("chatty", "a"), "long", 3)
-    leave(long, None)
+    long = host.permit("long")
+    long.enter(3)
+    long.report(None)
     assert host.try_one("other") > 0
-    long.close(result)
+    close(long, result)
     assert host.try_one("other") == 0.0
 
 
 def test_an_error_before_it_was_held_back() -> None:
     """ADP-6.19: a delivery whose request failed was tried, whatever holds its next one."""
     host = Host({"CHATTY_RATE_CHAT": "1/9"})
-    passage = host.passage("k")
-    enter(passage)
-    leave(passage, Unavailable("down"))
+    permit = host.permit("k")
+    permit.enter()
+    permit.report(Unavailable("down"))
     with pytest.raises(Held):
-        enter(passage)
-    assert passage.held and not passage.untried
-    passage.close(ChannelResult("not_sent", "chatty", reason="down"))
+        permit.enter()
+    assert permit.held and not permit.untried
+    close(permit, ChannelResult("not_sent", "chatty", reason="down"))
     state = host.state()
     assert (state["held"], state["not_sent"], state["last_error"]) == (0, 1, "down")
     assert state["last_error_at"] == 77
@@ -331,10 +333,10 @@ def test_chats_that_are_held() -> None:
 def test_long_waits_are_handed_on() -> None:
     """ADP-6.28: once, and another host keeps what is left of them."""
     host, other = Host(), Host()
-    assert host.gates.long_waits() is None
+    assert host.control.long_cooldowns() is None
     host.try_one("k", "a", Throttled("slow", retry_after=60))
     host.try_one("l", "b", Throttled("slow", retry_after=2))
-    waits = host.gates.long_waits()
-    assert waits == {("chatty", "a"): 60.0} and host.gates.long_waits() is None
-    other.gates.restore({name: wait - 20 for name, wait in waits.items()})
+    waits = host.control.long_cooldowns()
+    assert waits == {("chatty", "a"): 60.0} and host.control.long_cooldowns() is None
+    other.control.restore_cooldowns({name: wait - 20 for name, wait in waits.items()})
     assert other.try_one("m", "a") == 40.0 and other.try_one("m2", "b") == 0.0

@@ -2,28 +2,28 @@
 
 from wakebus.adapters.pacing.circuit_breaker import (
     ASK_S,
+    FAILURE_THRESHOLD,
     FIRST_S,
     LONGEST_S,
     MAX_SILENT,
     PROBE_S,
-    TRIPS,
-    Circuit,
+    CircuitBreaker,
 )
 
 
-def tripped(*chats: str, least: int = 1) -> Circuit:
-    """Return a circuit after TRIPS failures in a row, at second 0, of these chats in turn."""
-    found = Circuit(least=least)
-    for number in range(TRIPS):
-        found.failed(f"k{number}", chats[number % len(chats)], 0.0)
+def tripped(*chats: str, min_chats: int = 1) -> CircuitBreaker:
+    """Return a circuit after as many failures as open it, at second 0, of these chats in turn."""
+    found = CircuitBreaker(min_chats=min_chats)
+    for number in range(FAILURE_THRESHOLD):
+        found.record_failure(f"k{number}", chats[number % len(chats)], 0.0)
     return found
 
 
 def test_it_opens_after_failures_in_a_row() -> None:
-    """ADP-6.18: five. (An answer in between drops it: test_gate.py.)"""
-    circuit = Circuit()
-    for number in range(TRIPS - 1):
-        circuit.failed(f"k{number}", "a", 0.0)
+    """ADP-6.18: five. (An answer in between drops it: test_admission.py.)"""
+    circuit = CircuitBreaker()
+    for number in range(FAILURE_THRESHOLD - 1):
+        circuit.record_failure(f"k{number}", "a", 0.0)
     assert circuit.state(0.0) == "closed" and circuit.wait("x", "a", 0.0) == 0.0
     assert tripped("a").state(0.0) == "open"
     assert tripped("a").wait("x", "a", 1.0) == FIRST_S - 1.0
@@ -31,15 +31,15 @@ def test_it_opens_after_failures_in_a_row() -> None:
 
 def test_one_chat_that_hangs_holds_no_other() -> None:
     """ADP-6.18: a platform's circuit needs failures of two chats."""
-    assert tripped("a", least=2).state(0.0) == "closed"
-    assert tripped("a", "b", least=2).state(0.0) == "open"
+    assert tripped("a", min_chats=2).state(0.0) == "closed"
+    assert tripped("a", "b", min_chats=2).state(0.0) == "open"
 
 
 def test_one_probe() -> None:
     """ADP-6.18: when its time is over one goes out; the others ask again a little later."""
     circuit = tripped("a")
     assert circuit.wait("one", "a", FIRST_S) == 0.0
-    circuit.go("one", FIRST_S)
+    circuit.admit("one", FIRST_S)
     assert circuit.state(FIRST_S) == "probing"
     assert circuit.wait("two", "a", FIRST_S) == ASK_S
     assert circuit.wait("one", "a", FIRST_S) == 0.0
@@ -51,8 +51,8 @@ def test_each_failing_probe_doubles_the_time() -> None:
     for _ in range(6):
         waits.append(circuit.wait("probe", "a", now))
         now += waits[-1]
-        circuit.go("probe", now)
-        circuit.failed("probe", "a", now)
+        circuit.admit("probe", now)
+        circuit.record_failure("probe", "a", now)
     assert waits == [5, 10, 20, 40, LONGEST_S, LONGEST_S]
 
 
@@ -60,19 +60,19 @@ def test_late_failures_change_nothing() -> None:
     """ADP-6.18: what began before it opened is no probe."""
     circuit = tripped("a")
     for number in range(64):
-        circuit.failed(f"late{number}", "a", 1.0)
+        circuit.record_failure(f"late{number}", "a", 1.0)
     assert circuit.wait("x", "a", 1.0) == FIRST_S - 1.0
 
 
 def test_a_probe_that_did_not_go_out() -> None:
     """ADP-6.18: the next one may; and one that is never heard of is taken for lost."""
     circuit = tripped("a")
-    circuit.go("one", FIRST_S)
-    circuit.drop("another")
+    circuit.admit("one", FIRST_S)
+    circuit.release("another")
     assert circuit.wait("two", "a", FIRST_S) > 0
-    circuit.drop("one")
+    circuit.release("one")
     assert circuit.wait("two", "a", FIRST_S) == 0.0
-    circuit.go("two", FIRST_S)
+    circuit.admit("two", FIRST_S)
     assert circuit.wait("three", "a", FIRST_S + PROBE_S) == 0.0
 
 
@@ -86,7 +86,7 @@ def test_a_chat_that_did_not_fail_probes_first() -> None:
 
 def test_memory() -> None:
     """ADP-6.18: of a thousand chats that fail a few are remembered."""
-    circuit = Circuit()
+    circuit = CircuitBreaker()
     for number in range(1_000):
-        circuit.failed(f"k{number}", f"c{number}", 0.0)
+        circuit.record_failure(f"k{number}", f"c{number}", 0.0)
     assert len(circuit._silent) == MAX_SILENT

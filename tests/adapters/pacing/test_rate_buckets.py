@@ -3,9 +3,9 @@
 import pytest
 
 from fakes.pacing import Ask, play
-from wakebus.adapters.pacing.rate_buckets import LATE_S, Refilling, Rule, Window, made
+from wakebus.adapters.pacing.rate_buckets import LATE_S, RateRule, Refilling, Window, bucket_of
 
-SYNAPSE = Rule("matrix", 10, 50.0, refills=True)
+SYNAPSE = RateRule("matrix", 10, 50.0, refills=True)
 
 
 def passed(count: int, *of_app: float) -> list[float]:
@@ -18,13 +18,13 @@ def passed(count: int, *of_app: float) -> list[float]:
 def test_words() -> None:
     """ADP-6.23: people read what it does."""
     assert str(SYNAPSE) == "10 at once, then one in 5 s"
-    assert str(Rule("chat", 20, 60.0)) == "20 in 60 s"
+    assert str(RateRule("chat", 20, 60.0)) == "20 in 60 s"
 
 
 def test_kinds() -> None:
     """ADP-6.15, ADP-6.23: a window, unless it refills."""
-    assert isinstance(made(SYNAPSE), Refilling)
-    assert isinstance(made(SYNAPSE._replace(refills=False)), Window)
+    assert isinstance(bucket_of(SYNAPSE), Refilling)
+    assert isinstance(bucket_of(SYNAPSE._replace(refills=False)), Window)
 
 
 def test_a_burst_and_what_comes_after_it() -> None:
@@ -41,29 +41,29 @@ def test_it_is_not_much_slower_than_it_may() -> None:
 
 def test_a_pause_refills_it() -> None:
     """ADP-6.23: by as many as the time that has gone."""
-    bucket = made(SYNAPSE)
+    bucket = bucket_of(SYNAPSE)
     for number in range(10):
         bucket.begin(f"k{number}", 0.0)
-        bucket.end(f"k{number}", 0.0)
+        bucket.finish(f"k{number}", 0.0)
     assert bucket.open_at(0.0) == 5.0 and bucket.open_at(5.0) == 5.0
     assert not bucket.idle(49.0) and bucket.idle(50.0)
 
 
 def test_a_place_that_lies_ahead() -> None:
     """ADP-6.23: who comes later passes before it where that takes nothing from it, else after."""
-    bucket = made(Rule("one", 1, 10.0, refills=True))
-    bucket.book(30.0)
-    assert bucket.place(0.0, 0.0) == 0.0
-    assert 40.0 <= bucket.place(25.0, 0.0) < 41.0
-    bucket.unbook(30.0)
-    assert bucket.place(25.0, 0.0) == 25.0
+    bucket = bucket_of(RateRule("one", 1, 10.0, refills=True))
+    bucket.reserve(30.0)
+    assert bucket.find_slot(0.0, 0.0) == 0.0
+    assert 40.0 <= bucket.find_slot(25.0, 0.0) < 41.0
+    bucket.unreserve(30.0)
+    assert bucket.find_slot(25.0, 0.0) == 25.0
 
 
 def test_one_that_hangs() -> None:
     """ADP-6.23: after 2 s it is taken for counted, as in a window."""
-    bucket = made(Rule("one", 1, 1.0, refills=True))
+    bucket = bucket_of(RateRule("one", 1, 1.0, refills=True))
     bucket.begin("hangs", 0.0)
     assert bucket.open_at(0.5) == 1.5
     assert bucket.open_at(9.0) == 9.0 and LATE_S + 1.0 < 9.0
-    bucket.end("hangs", 9.0)
+    bucket.finish("hangs", 9.0)
     assert bucket.open_at(9.0) == 9.0

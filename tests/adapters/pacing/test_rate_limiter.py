@@ -7,12 +7,18 @@ from hypothesis import strategies as st
 from fakes.pacing import ASKS, Ask, play
 from wakebus.adapters.base import Limit, Target
 from wakebus.adapters.pacing import rate_limiter as module
-from wakebus.adapters.pacing.rate_buckets import Rule
-from wakebus.adapters.pacing.rate_limiter import LAPSE_S, Pace, limits, rate, rules
+from wakebus.adapters.pacing.rate_buckets import RateRule
+from wakebus.adapters.pacing.rate_limiter import (
+    EXPIRE_S,
+    RateLimiter,
+    effective_limits,
+    parse_rate,
+    rules_for,
+)
 
 GROUPS = frozenset({"group"})
 CARD = (Limit(1, 1.0), Limit(20, 60.0, kinds=GROUPS), Limit(30, 1.0, "app"))
-CHAT = Rule("chat", 2, 1.0)
+CHAT = RateRule("chat", 2, 1.0)
 
 
 def chat(chat_id: str, kind: str = "", thread: str | None = None) -> Target:
@@ -24,40 +30,49 @@ def chat(chat_id: str, kind: str = "", thread: str | None = None) -> Target:
 
 def test_buckets() -> None:
     """ADP-6.15: a chat has a bucket of its own, its threads share it; an app's is everybody's."""
-    one, other = rules(chat("a"), CARD), rules(chat("b"), CARD)
+    one, other = rules_for(chat("a"), CARD), rules_for(chat("b"), CARD)
     assert [rule.most for rule in one] == [1, 30]
     assert one[0] != other[0] and one[1] == other[1]
-    assert rules(chat("a", thread="7"), CARD) == one
-    assert [rule.most for rule in rules(chat("a", "group"), CARD)] == [1, 20, 30]
+    assert rules_for(chat("a", thread="7"), CARD) == one
+    assert [rule.most for rule in rules_for(chat("a", "group"), CARD)] == [1, 20, 30]
 
 
 def test_settings_change_limits() -> None:
     """ADP-6.16: COUNT/SECONDS takes the place of all limits of its scope; off: there are none."""
     env = {"CHATTY_RATE_CHAT": " 5 / 2.5", "CHATTY_RATE_APP": "off"}
-    assert limits("chatty", CARD, env) == ([Limit(5, 2.5)], {})
-    assert limits("chatty", CARD, {"CHATTY_RATE_APP": "9/1"})[0] == [*CARD[:2], Limit(9, 1, "app")]
-    assert limits("chatty", CARD, {"CHATTY_RATE_APP": " "}) == (list(CARD), {})
+    assert effective_limits("chatty", CARD, env) == ([Limit(5, 2.5)], {})
+    assert effective_limits("chatty", CARD, {"CHATTY_RATE_APP": "9/1"})[0] == [
+        *CARD[:2],
+        Limit(9, 1, "app"),
+    ]
+    assert effective_limits("chatty", CARD, {"CHATTY_RATE_APP": " "}) == (list(CARD), {})
 
 
 def test_settings_keep_the_kind_of_limit() -> None:
     """ADP-6.23: other numbers for a bucket make another bucket."""
     card = (Limit(10, 50.0, "app", refills=True), Limit(5, 1.0))
-    found, _ = limits("chatty", card, {"CHATTY_RATE_APP": "20/10", "CHATTY_RATE_CHAT": "9/1"})
+    found, _ = effective_limits(
+        "chatty", card, {"CHATTY_RATE_APP": "20/10", "CHATTY_RATE_CHAT": "9/1"}
+    )
     assert found == [Limit(9, 1.0), Limit(20, 10.0, "app", refills=True)]
-    assert [rule.refills for rule in rules(chat("a"), found)] == [False, True]
+    assert [rule.refills for rule in rules_for(chat("a"), found)] == [False, True]
 
 
 @pytest.mark.parametrize("wrong", ["0/1", "1/0", "x", "5", "-1/2", "1/1e3", "9999999/1", "1/99999"])
 def test_a_wrong_setting(wrong: str) -> None:
     """ADP-6.16: it is named with what is right, and the platform's own limits hold."""
-    found, faults = limits("chatty", CARD, {"CHATTY_RATE_CHAT": wrong})
+    found, faults = effective_limits("chatty", CARD, {"CHATTY_RATE_CHAT": wrong})
     assert sorted(found, key=CARD.index) == list(CARD)
     assert list(faults) == ["CHATTY_RATE_CHAT"] and "COUNT/SECONDS" in faults["CHATTY_RATE_CHAT"]
 
 
 def test_rate() -> None:
     """ADP-6.16: what COUNT/SECONDS reads as."""
-    assert (rate("20/60"), rate("1/0.5"), rate("OFF")) == ((20, 60), (1, 0.5), None)
+    assert (parse_rate("20/60"), parse_rate("1/0.5"), parse_rate("OFF")) == (
+        (20, 60),
+        (1, 0.5),
+        None,
+    )
 
 
 # ---- places ----------------------------------------------------------------------------------
@@ -65,139 +80,142 @@ def test_rate() -> None:
 
 def test_a_full_window_passes_at_once() -> None:
     """ADP-6.15: as many as are published go out at once, the next when the first is old enough."""
-    pace = Pace()
-    assert [pace.enter(f"k{n}", [CHAT], 0.0) for n in range(2)] == [0.0, 0.0]
-    assert 1.0 < pace.enter("k2", [CHAT], 0.0) < 1.1
+    limiter = RateLimiter()
+    assert [limiter.enter(f"k{n}", [CHAT], 0.0) for n in range(2)] == [0.0, 0.0]
+    assert 1.0 < limiter.enter("k2", [CHAT], 0.0) < 1.1
 
 
 def test_a_place_is_ones_own() -> None:
     """ADP-6.15: each who waits has a time of his own; then he passes, and nobody before him."""
-    pace = Pace()
+    limiter = RateLimiter()
     for n in range(2):
-        pace.enter(f"k{n}", [CHAT], 0.0)
-        pace.leave(f"k{n}", 0.0)
-    waits = [pace.enter(f"w{n}", [CHAT], 0.0) for n in range(6)]
+        limiter.enter(f"k{n}", [CHAT], 0.0)
+        limiter.finish(f"k{n}", 0.0)
+    waits = [limiter.enter(f"w{n}", [CHAT], 0.0) for n in range(6)]
     assert waits == sorted(waits) and waits[5] > waits[4] - 1e-9 > 2.0
-    assert pace.enter("late", [CHAT], waits[0]) > waits[5] - waits[0]
-    assert pace.enter("w0", [CHAT], waits[0]) == 0.0
-    assert 0 < pace.enter("w4", [CHAT], waits[0]) <= waits[4] - waits[0]
+    assert limiter.enter("late", [CHAT], waits[0]) > waits[5] - waits[0]
+    assert limiter.enter("w0", [CHAT], waits[0]) == 0.0
+    assert 0 < limiter.enter("w4", [CHAT], waits[0]) <= waits[4] - waits[0]
 
 
 def test_what_is_granted_stays_granted() -> None:
     """ADP-6.15: asked again under the same key it passes; after its end it is a new one."""
-    pace = Pace()
-    assert pace.enter("k", [Rule("c", 1, 9.0)], 0.0) == pace.enter("k", [Rule("c", 1, 9.0)], 1.0)
-    assert pace.enter("other", [Rule("c", 1, 9.0)], 1.0) > 8.0
-    pace.leave("k", 1.5)
-    assert pace.enter("k", [Rule("c", 1, 9.0)], 1.5) > 9.0
+    limiter, rule = RateLimiter(), RateRule("c", 1, 9.0)
+    assert limiter.enter("k", [rule], 0.0) == limiter.enter("k", [rule], 1.0)
+    assert limiter.enter("other", [rule], 1.0) > 8.0
+    limiter.finish("k", 1.5)
+    assert limiter.enter("k", [rule], 1.5) > 9.0
 
 
 def test_what_goes_out_only_now() -> None:
     """ADP-6.15: after an upload of 10 s, the request counts from its own beginning."""
-    pace, rule = Pace(), Rule("c", 1, 1.0)
-    assert pace.enter("slow", [rule], 0.0) == 0.0
-    pace.begin("slow", 10.0)
-    assert pace.enter("next", [rule], 10.0) > 1.0
-    pace.leave("slow", 10.1)
-    assert 0.0 < pace.enter("next", [rule], 10.5) <= 0.7
-    pace.begin("next", 10.6)  # not let pass: nothing to begin
-    pace.begin("nobody", 10.6)
-    assert pace.enter("next", [rule], 11.5) == 0.0
+    limiter, rule = RateLimiter(), RateRule("c", 1, 1.0)
+    assert limiter.enter("slow", [rule], 0.0) == 0.0
+    limiter.begin("slow", 10.0)
+    assert limiter.enter("next", [rule], 10.0) > 1.0
+    limiter.finish("slow", 10.1)
+    assert 0.0 < limiter.enter("next", [rule], 10.5) <= 0.7
+    limiter.begin("next", 10.6)  # not let pass: nothing to begin
+    limiter.begin("nobody", 10.6)
+    assert limiter.enter("next", [rule], 11.5) == 0.0
 
 
 def test_what_was_not_used_is_given_back() -> None:
     """ADP-6.15: a place that was granted or promised, and is not needed, is free again."""
-    pace = Pace()
-    rule = Rule("c", 1, 9.0)
-    assert pace.enter("a", [rule], 0.0) == 0.0
-    pace.cancel("a")
-    assert pace.enter("b", [rule], 0.0) == 0.0
-    first = pace.enter("c", [rule], 0.0)
-    pace.cancel("c")
-    assert pace.enter("d", [rule], 0.0) == first
+    limiter = RateLimiter()
+    rule = RateRule("c", 1, 9.0)
+    assert limiter.enter("a", [rule], 0.0) == 0.0
+    limiter.cancel("a")
+    assert limiter.enter("b", [rule], 0.0) == 0.0
+    first = limiter.enter("c", [rule], 0.0)
+    limiter.cancel("c")
+    assert limiter.enter("d", [rule], 0.0) == first
 
 
 def test_a_slow_platform_counts_from_its_answer() -> None:
     """ADP-6.15: it counted somewhere between; who had a place waits a little more, and keeps it."""
-    pace, rule = Pace(), Rule("c", 1, 1.0)
-    pace.enter("a", [rule], 0.0)
-    waits = [pace.enter(key, [rule], 0.0) for key in ("b", "c")]
-    pace.leave("a", 0.7)
-    again = pace.enter("b", [rule], waits[0])
+    limiter, rule = RateLimiter(), RateRule("c", 1, 1.0)
+    limiter.enter("a", [rule], 0.0)
+    waits = [limiter.enter(key, [rule], 0.0) for key in ("b", "c")]
+    limiter.finish("a", 0.7)
+    again = limiter.enter("b", [rule], waits[0])
     assert waits[0] + again == pytest.approx(1.7, abs=0.01)
-    assert pace.enter("d", [rule], waits[0]) > again
-    assert pace.enter("b", [rule], 1.71) == 0.0
+    assert limiter.enter("d", [rule], waits[0]) > again
+    assert limiter.enter("b", [rule], 1.71) == 0.0
 
 
 def test_one_that_hangs_blocks_nobody_for_ever() -> None:
     """ADP-6.15: after 2 s it is taken for counted: a hanging chat must not hold the whole app."""
-    pace, rule = Pace(), Rule("app", 1, 1.0)
-    pace.enter("hangs", [rule], 0.0)
-    assert pace.enter("b", [rule], 3.1) == 0.0
+    limiter, rule = RateLimiter(), RateRule("app", 1, 1.0)
+    limiter.enter("hangs", [rule], 0.0)
+    assert limiter.enter("b", [rule], 3.1) == 0.0
 
 
 def test_a_place_that_nobody_takes_lapses() -> None:
     """ADP-6.15: after 5 s, so that what was cancelled or expired holds up nobody."""
-    pace, rule = Pace(), Rule("c", 1, 1.0)
-    pace.enter("a", [rule], 0.0)
-    pace.leave("a", 0.0)
+    limiter, rule = RateLimiter(), RateRule("c", 1, 1.0)
+    limiter.enter("a", [rule], 0.0)
+    limiter.finish("a", 0.0)
     for n in range(50):
-        pace.enter(f"gone{n}", [rule], 0.0)
-    assert len(pace) == 50
-    assert pace.enter("b", [rule], 60.0 + LAPSE_S) == 0.0
-    assert len(pace) == 1
+        limiter.enter(f"gone{n}", [rule], 0.0)
+    assert len(limiter) == 50
+    assert limiter.enter("b", [rule], 60.0 + EXPIRE_S) == 0.0
+    assert len(limiter) == 1
 
 
 def test_several_limits() -> None:
     """ADP-6.15: the longest wait counts, and nothing is taken from the others meanwhile."""
-    pace = Pace()
-    app = Rule("app", 3, 10.0)
-    assert pace.enter("a1", [Rule("a", 1, 5.0), app], 0.0) == 0.0
-    assert 5.0 < pace.enter("a2", [Rule("a", 1, 5.0), app], 0.0) < 5.3
+    limiter = RateLimiter()
+    app = RateRule("app", 3, 10.0)
+    assert limiter.enter("a1", [RateRule("a", 1, 5.0), app], 0.0) == 0.0
+    assert 5.0 < limiter.enter("a2", [RateRule("a", 1, 5.0), app], 0.0) < 5.3
     # The place at 5 s is one of the app's three; two more fit before it, the next one does not.
-    assert pace.enter("b", [Rule("b", 1, 5.0), app], 0.0) == 0.0
-    assert 10.0 < pace.enter("c", [Rule("c", 1, 5.0), app], 0.0) < 10.5
+    assert limiter.enter("b", [RateRule("b", 1, 5.0), app], 0.0) == 0.0
+    assert 10.0 < limiter.enter("c", [RateRule("c", 1, 5.0), app], 0.0) < 10.5
 
 
 def test_a_chat_that_waits_long_holds_no_other() -> None:
     """ADP-6.15: a busy chat's places lie far ahead; in the app's row others pass before them."""
-    pace, app = Pace(), Rule("app", 5, 1.0)
+    limiter, app = RateLimiter(), RateRule("app", 5, 1.0)
     for n in range(40):
-        pace.enter(f"busy{n}", [Rule("busy", 1, 10.0), app], 0.0)
+        limiter.enter(f"busy{n}", [RateRule("busy", 1, 10.0), app], 0.0)
     for n in range(20):
         now = 1.0 + 0.3 * n
-        assert pace.enter(f"other{n}", [Rule(f"o{n}", 1, 10.0), app], now) == 0.0
-        pace.leave(f"other{n}", now)
+        assert limiter.enter(f"other{n}", [RateRule(f"o{n}", 1, 10.0), app], now) == 0.0
+        limiter.finish(f"other{n}", now)
 
 
 def test_not_before() -> None:
     """ADP-6.17: what the platform asked for counts whatever the limits say, one after the other."""
-    pace, rule = Pace(), Rule("c", 1, 1.0)
-    waits = [pace.enter(key, [rule], 0.0, after=30.0) for key in ("a", "b")]
+    limiter, rule = RateLimiter(), RateRule("c", 1, 1.0)
+    waits = [limiter.enter(key, [rule], 0.0, after=30.0) for key in ("a", "b")]
     assert waits[0] == 30.0 and 31.0 < waits[1] < 31.2
-    assert pace.enter("free", [], 0.0, after=30.0) == 30.0 and pace.enter("free2", [], 0.0) == 0.0
+    assert (
+        limiter.enter("free", [], 0.0, after=30.0) == 30.0
+        and limiter.enter("free2", [], 0.0) == 0.0
+    )
 
 
 def test_changed_limits() -> None:
     """ADP-6.16: a place under limits that hold no more is given up for one under the new ones."""
-    pace = Pace()
-    pace.enter("a", [Rule("old", 1, 99.0)], 0.0)
-    assert pace.enter("b", [Rule("old", 1, 99.0)], 0.0) > 98
-    assert pace.enter("b", [Rule("new", 1, 1.0)], 0.0) == 0.0
+    limiter = RateLimiter()
+    limiter.enter("a", [RateRule("old", 1, 99.0)], 0.0)
+    assert limiter.enter("b", [RateRule("old", 1, 99.0)], 0.0) > 98
+    assert limiter.enter("b", [RateRule("new", 1, 1.0)], 0.0) == 0.0
 
 
 def test_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """ADP-6.15: buckets and places are bounded; idle ones go first."""
     monkeypatch.setattr(module, "MAX_BUCKETS", 20)
-    monkeypatch.setattr(module, "MAX_PLACES", 30)
-    pace = Pace()
-    busy = [Rule("busy", 1, 50.0)]
+    monkeypatch.setattr(module, "MAX_RESERVATIONS", 30)
+    limiter = RateLimiter()
+    busy = [RateRule("busy", 1, 50.0)]
     for n in range(200):
-        assert pace.enter(f"k{n}", [Rule(n, 1, 1.0)], float(n)) == 0.0
-        pace.leave(f"k{n}", float(n))
-        pace.enter(f"busy{n}", busy, float(n))
-    assert pace.buckets <= 20 and len(pace) <= 31
-    assert pace.enter("one more", busy, 200.0) > 0
+        assert limiter.enter(f"k{n}", [RateRule(n, 1, 1.0)], float(n)) == 0.0
+        limiter.finish(f"k{n}", float(n))
+        limiter.enter(f"busy{n}", busy, float(n))
+    assert limiter.buckets <= 20 and len(limiter) <= 31
+    assert limiter.enter("one more", busy, 200.0) > 0
 
 
 # ---- a platform that counts ------------------------------------------------------------------
@@ -256,7 +274,7 @@ def test_it_is_not_much_slower_than_it_may() -> None:
 
 def test_ten_thousand_at_once() -> None:
     """ADP-6.15: a queue of thousands costs no more than its places."""
-    pace = Pace()
-    app = Rule("app", 30, 1.0)
-    waits = [pace.enter(f"k{n}", [Rule(n, 1, 1.0), app], 0.0) for n in range(3_000)]
+    limiter = RateLimiter()
+    app = RateRule("app", 30, 1.0)
+    waits = [limiter.enter(f"k{n}", [RateRule(n, 1, 1.0), app], 0.0) for n in range(3_000)]
     assert waits == sorted(waits) and 99 <= waits[-1] < 108
