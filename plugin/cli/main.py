@@ -58,7 +58,7 @@ def main(argv: list[str] | None = None) -> int:
             commands.add_parser(name, help=text)
     args = parser.parse_args(words)
     if args.verb is None:
-        output.tell(parser.format_help().rstrip(), error=True)
+        output.echo(parser.format_help().rstrip(), error=True)
         return output.USAGE
     return guarded(args.run, args)
 

@@ -17,8 +17,8 @@ from wakebus.broker import __version__
 from wakebus.broker.client.client import Answer, Client, Receipt
 from wakebus.broker.errors import BadToken, NotRunning, TimedOut, WakebusError
 from wakebus.broker.protocol.wire import MAX_BODY
-from wakebus.plugin import sender_identity as who
-from wakebus.plugin.cli.output import FAILED, LATE, OK, Parser, Usage, guarded, tell, tell_json
+from wakebus.plugin import sender_identity
+from wakebus.plugin.cli.output import FAILED, LATE, OK, Parser, Usage, echo, echo_json, guarded
 
 CONNECT_S: Final = 2.0  # a broker that is being restarted is back by then
 MAX_STDIN: Final = 16 * MAX_BODY  # JSON may be written widely; more than that is no message
@@ -132,7 +132,7 @@ def ask(args: argparse.Namespace, body: Mapping[str, Any], wait: float) -> Answe
             step = f"It is not lost; follow it: wakebus trace {receipt.id}\n{again}"
             raise TimedOut(exc.text, **{**exc.data, "step": step}) from exc
         except KeyboardInterrupt:
-            tell(f"{receipt.id} goes on without you. {again}", error=True)
+            echo(f"{receipt.id} goes on without you. {again}", error=True)
             raise
 
 
@@ -158,11 +158,11 @@ def send(
 ) -> Receipt:
     """Send `body` under the name that `args` and the environment give."""
     try:
-        name, token, note = who.sender(args.sender, os.environ, args.config)
+        name, token, note = sender_identity.sender(args.sender, os.environ, args.config)
     except WakebusError as exc:
         raise Usage(exc.text) from exc
     if note:
-        tell(f"note: sent as {name}; {note}", error=True)
+        echo(f"note: sent as {name}; {note}", error=True)
     fields = {"session": args.session or None, "key": args.key, "id": args.id}
     fields |= {"queue": args.queue, "asks": asks}
     if token is not None:
@@ -170,7 +170,7 @@ def send(
             return client.send(args.to, body, sender=name, token=token, **fields)
         except BadToken:
             # A job that outlives its turn still has something to say, only unproven.
-            tell(f"note: this turn is over; sent as {name}, without its proof", error=True)
+            echo(f"note: this turn is over; sent as {name}, without its proof", error=True)
     return client.send(args.to, body, sender=name, **fields)
 
 
@@ -243,12 +243,12 @@ def _stdin() -> str:
 def show(receipt: Receipt, as_json: bool) -> int:
     """Print the receipt; return the exit status."""
     if as_json:
-        tell_json({k: v for k, v in receipt._asdict().items() if v not in (None, "")})
+        echo_json({k: v for k, v in receipt._asdict().items() if v not in (None, "")})
     if receipt.state == "dead":
-        tell(f"dead {receipt.id}: {receipt.reason}", error=True)
+        echo(f"dead {receipt.id}: {receipt.reason}", error=True)
         return FAILED
     if not as_json:
-        tell(sentence(receipt))
+        echo(sentence(receipt))
     return OK
 
 
@@ -270,16 +270,16 @@ def show_answer(answer: Answer, as_json: bool) -> int:
     receipt, message = answer
     if message is not None:
         if as_json:
-            tell_json(message.to_wire())
+            echo_json(message.to_wire())
         else:
-            tell(message.text)
+            echo(message.text)
         return OK
     if receipt.state == "dead":
         return show(receipt, as_json)
     if as_json:
         facts = {"id": receipt.id, "state": receipt.state, "outcome": receipt.outcome}
-        tell_json({**facts, "answer": None})
-    tell(f"handled {receipt.id}, but there is no answer: {_why(receipt.outcome)}", error=True)
+        echo_json({**facts, "answer": None})
+    echo(f"handled {receipt.id}, but there is no answer: {_why(receipt.outcome)}", error=True)
     return LATE
 
 

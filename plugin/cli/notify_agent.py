@@ -14,10 +14,10 @@ from typing import Final
 
 from wakebus.broker import __version__
 from wakebus.broker.errors import WakebusError
-from wakebus.plugin import sender_identity as who
-from wakebus.plugin.cli.output import OK, Parser, Usage, guarded, tell, tell_json
-from wakebus.plugin.rules.sanitize import clean_line
-from wakebus.plugin.tmux import keystrokes as tmux
+from wakebus.plugin import sender_identity
+from wakebus.plugin.cli.output import OK, Parser, Usage, echo, echo_json, guarded
+from wakebus.plugin.rules.sanitize import sanitize_line
+from wakebus.plugin.tmux import keystrokes
 from wakebus.plugin.tmux.panes import MAX_TEXT, literal
 
 LONGEST_NAME: Final = 64
@@ -83,10 +83,10 @@ def run(args: argparse.Namespace) -> int:
     text = read() if text == "-" else utf8(text, "the text")
     name, note = shown_name(args.sender, os.environ, args.config)
     whole = line_of(name, text)
-    pane = tmux.find(target)
+    pane = keystrokes.find_pane(target)
     if note:
-        tell(f"note: {note}", error=True)
-    typed = tmux.type_text(pane, whole)
+        echo(f"note: {note}", error=True)
+    typed = keystrokes.type_text(pane, whole)
     return show(typed, name, args.json)
 
 
@@ -142,26 +142,26 @@ def shown_name(
     """Return the sender's name as people read it, or None, and a note about unread rules."""
     if given == "":
         return None, ""
-    name = utf8(given, "--from") if given else who.place(environ)
+    name = utf8(given, "--from") if given else sender_identity.place(environ)
     try:
-        rules, note = who.rules_of(config)
+        rules, note = sender_identity.rules_of(config)
     except WakebusError as exc:
         raise Usage(exc.text) from exc
     if rules is not None:
         role = rules.role_map.get(name) if name else None
         name = role.name if role else name or rules.default_sender
-    return (clean_line(name, LONGEST_NAME) or None) if name else None, note
+    return (sanitize_line(name, LONGEST_NAME) or None) if name else None, note
 
 
-def show(typed: tmux.Typed, name: str | None, as_json: bool) -> int:
+def show(typed: keystrokes.Typed, name: str | None, as_json: bool) -> int:
     """Print what was typed and where; return the exit status."""
     pane = typed.pane
     if as_json:
         facts = {"state": "typed", "pane": pane.id, "place": pane.place, "session": pane.session}
         more = {"from": name, "characters": typed.characters, "pasted": typed.pasted}
-        tell_json({**facts, **more, "left_mode": typed.left_mode})
+        echo_json({**facts, **more, "left_mode": typed.left_mode})
         return OK
     left = "; the pane was in copy mode and has left it" if typed.left_mode else ""
     how = "pasted" if typed.pasted else "typed"
-    tell(f"{how} into {pane.place} ({pane.id}): {typed.characters} characters and Enter{left}")
+    echo(f"{how} into {pane.place} ({pane.id}): {typed.characters} characters and Enter{left}")
     return OK

@@ -66,8 +66,8 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Say what is wrong with the command line and exit with 2."""
         if "--json" in sys.argv:
-            tell_json({"error": Usage(message).to_wire()})
-        tell(f"{self.format_usage()}{self.prog}: {message}\nMore: {self.prog} --help", error=True)
+            echo_json({"error": Usage(message).to_wire()})
+        echo(f"{self.format_usage()}{self.prog}: {message}\nMore: {self.prog} --help", error=True)
         raise SystemExit(USAGE)
 
 
@@ -110,8 +110,8 @@ def guarded(name: str, run: Callable[[argparse.Namespace], int], args: argparse.
         status = int(run(args))
     except WakebusError as exc:
         if getattr(args, "json", False):
-            tell_json({"error": exc.to_wire()})
-        tell(f"{name}: {hint(exc)}", error=True)
+            echo_json({"error": exc.to_wire()})
+        echo(f"{name}: {hint(exc)}", error=True)
         status = status_of(exc)
     except KeyboardInterrupt:
         status = INTERRUPTED
@@ -134,10 +134,10 @@ def status_of(error: WakebusError) -> int:
 
 def hint(error: WakebusError) -> str:
     """Return the error with the next step."""
-    return here(f"{error.text}\n{_step(error)}".rstrip())
+    return show_env_path(f"{error.text}\n{_step(error)}".rstrip())
 
 
-def here(text: str) -> str:
+def show_env_path(text: str) -> str:
     """Return `text` with the real path for `$HERMES_HOME/.env`: few know where that is."""
     if _ENV_FILE not in text:
         return text
@@ -177,7 +177,7 @@ def _how_to_start() -> str:
     return "Start the bus: hermes-busd start"
 
 
-def tell(text: str, *, error: bool = False, styled: bool = False) -> None:
+def echo(text: str, *, error: bool = False, styled: bool = False) -> None:
     """
     Print `text`, made safe, whether or not anybody can read it.
 
@@ -192,9 +192,9 @@ def tell(text: str, *, error: bool = False, styled: bool = False) -> None:
         _flush()
 
 
-def tell_json(value: Mapping[str, Any]) -> None:
+def echo_json(value: Mapping[str, Any]) -> None:
     """Print one JSON object, in ASCII, so that it needs no cleaning."""
-    tell(json.dumps(value))
+    echo(json.dumps(value))
 
 
 def _flush() -> None:
@@ -211,15 +211,15 @@ def safe(text: str) -> str:
     """Return a peer's text without what could steer this terminal."""
     if text.isascii() and text.replace("\n", "").isprintable():
         return text
-    from wakebus.plugin.rules.sanitize import clean
+    from wakebus.plugin.rules.sanitize import sanitize
 
-    return clean(text)
+    return sanitize(text)
 
 
 def _safe_but_styled(text: str) -> str:
-    from wakebus.plugin.rules.sanitize import clean_terminal
+    from wakebus.plugin.rules.sanitize import sanitize_terminal
 
-    return clean_terminal(text)
+    return sanitize_terminal(text)
 
 
 def colored() -> bool:

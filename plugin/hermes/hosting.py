@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from wakebus.plugin.hermes.process_kind import Live
 from wakebus.plugin.receive.answers import Answers
-from wakebus.plugin.receive.terminal_output import Screen
+from wakebus.plugin.receive.terminal_output import TerminalOutput
 
 if TYPE_CHECKING:
     from wakebus.plugin.hermes.runtime import Runtime
@@ -31,4 +31,4 @@ def make(
     from wakebus.plugin.hermes.shared.turn_grant import granted
 
     facts = (live.object, endpoint, answers, runtime.watch, granted, stop)
-    return GatewayHost(*facts, inject=runtime.inject), Screen()
+    return GatewayHost(*facts, inject=runtime.inject), TerminalOutput()

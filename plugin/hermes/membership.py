@@ -22,8 +22,8 @@ from wakebus.plugin.hermes.process_kind import Live
 from wakebus.plugin.prompt.pending_context import Context, context_file
 from wakebus.plugin.receive.answers import Answers
 from wakebus.plugin.receive.dispatch import Dispatch
-from wakebus.plugin.receive.event_rules import Events
-from wakebus.plugin.receive.maintenance import Upkeep, start_broker, warn
+from wakebus.plugin.receive.event_rules import RuleSubscriptions
+from wakebus.plugin.receive.maintenance import Maintenance, start_broker, warn
 from wakebus.plugin.receive.message_file import sweep
 from wakebus.plugin.rules.load import RulesFile
 
@@ -63,7 +63,7 @@ class Member:
         self._stop, self._ready = threading.Event(), threading.Event()
         self._count = threading.Lock()
         self._dispatch: Dispatch | None = None
-        self._upkeep: Upkeep | None = None
+        self._upkeep: Maintenance | None = None
 
     # --- joining --------------------------------------------------------------------------
 
@@ -121,8 +121,8 @@ class Member:
         self.host, self.screen = hosted
         self.context = Context(context_file(bus_dir(), name))
         self._dispatch = Dispatch(name, rules, self.host, self.context, screen=self.screen)
-        events = Events(client, name, rules, self._say)
-        self._upkeep = Upkeep(client, rules, events, self._say)
+        events = RuleSubscriptions(client, name, rules, self._say)
+        self._upkeep = Maintenance(client, rules, events, self._say)
         self.endpoint = name
 
     def explain(self, error: WakebusError) -> str:
@@ -153,7 +153,7 @@ class Member:
     def look(self) -> None:
         """Keep a broker running, follow the rules. Call it a few times a second."""
         if self._upkeep is not None and not self.lost:
-            self._upkeep.look()
+            self._upkeep.check()
             self._tell_broker()
 
     def _tell_broker(self) -> None:

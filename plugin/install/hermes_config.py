@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 import yaml
 from yaml.reader import ReaderError
 
-from wakebus.plugin.install import yaml_edit as yamltext
+from wakebus.plugin.install import yaml_edit
 from wakebus.plugin.install.errors import CannotInstall
 
 PLUGIN: Final = "wakebus"
@@ -23,7 +23,7 @@ DISABLED: Final = ("plugins", "disabled")
 GRANT: Final = ("plugins", "entries", PLUGIN, "allow_gateway_injection")
 
 
-class State(NamedTuple):
+class PluginConfig(NamedTuple):
     """`enabled`, `disabled`: wakebus stands in that list. `grant`: None if the key is not there."""
 
     enabled: bool = False
@@ -31,12 +31,12 @@ class State(NamedTuple):
     grant: bool | None = None
 
 
-def read(text: str, name: str) -> State:
+def read(text: str, name: str) -> PluginConfig:
     """Return what `text` says; `name` is the file's, for errors. Raises CannotInstall."""
     return _state(_load(text, name), name)
 
 
-def change(text: str, wanted: State, name: str) -> str:
+def change(text: str, wanted: PluginConfig, name: str) -> str:
     """Return `text` so that it says `wanted`. Raises CannotInstall, and then names the way out."""
     edits = _edits(read(text, name), wanted)
     final = _load(text, name)
@@ -57,7 +57,7 @@ class _Edit(NamedTuple):
     edit: Callable[[str], str]
 
 
-def _edits(has: State, wanted: State) -> list[_Edit]:
+def _edits(has: PluginConfig, wanted: PluginConfig) -> list[_Edit]:
     found: list[_Edit] = []
     if has.disabled and not wanted.disabled:
         found.append(_drop_item(DISABLED))
@@ -68,17 +68,17 @@ def _edits(has: State, wanted: State) -> list[_Edit]:
     return found
 
 
-def _add_item(path: yamltext.Path) -> _Edit:
+def _add_item(path: yaml_edit.Path) -> _Edit:
     return _Edit(
         lambda data: _list(data, path).insert(0, PLUGIN),
-        lambda text: yamltext.add_item(text, path, PLUGIN),
+        lambda text: yaml_edit.add_item(text, path, PLUGIN),
     )
 
 
-def _drop_item(path: yamltext.Path) -> _Edit:
+def _drop_item(path: yaml_edit.Path) -> _Edit:
     return _Edit(
         lambda data: _list(data, path).remove(PLUGIN),
-        lambda text: yamltext.drop_item(text, path, PLUGIN),
+        lambda text: yaml_edit.drop_item(text, path, PLUGIN),
     )
 
 
@@ -86,14 +86,14 @@ def _grant(value: bool) -> _Edit:
     def meant(data: dict[str, Any]) -> None:
         _mapping(data, GRANT[:-1])[GRANT[-1]] = value
 
-    return _Edit(meant, lambda text: yamltext.put(text, GRANT, str(value).lower()))
+    return _Edit(meant, lambda text: yaml_edit.put(text, GRANT, str(value).lower()))
 
 
 def _drop_grant() -> _Edit:
     def meant(data: dict[str, Any]) -> None:
         _mapping(data, GRANT[:-1]).pop(GRANT[-1], None)
 
-    return _Edit(meant, lambda text: yamltext.drop_key(text, GRANT))
+    return _Edit(meant, lambda text: yaml_edit.drop_key(text, GRANT))
 
 
 def _edited(text: str, edit: _Edit, name: str) -> str | None:
@@ -103,7 +103,7 @@ def _edited(text: str, edit: _Edit, name: str) -> str | None:
     try:
         edited = edit.edit(text)
         same = _pruned(_load(edited, name)) == _pruned(wanted)
-    except (yamltext.CannotEdit, CannotInstall):
+    except (yaml_edit.CannotEdit, CannotInstall):
         return None
     return edited if same else None
 
@@ -121,7 +121,7 @@ def _pruned(data: dict[str, Any]) -> dict[str, Any]:
 
 def _by_hand(text: str, final: dict[str, Any], name: str) -> CannotInstall:
     for path in (ENABLED, DISABLED, GRANT):
-        if found := yamltext.twice(text, path):
+        if found := yaml_edit.twice(text, path):
             key, first, second = found
             return CannotInstall(
                 f"{name}:{second}: {key} stands twice, lines {first} and {second}",
@@ -182,7 +182,7 @@ def _problem(error: Exception, text: str) -> str:
     said = str(getattr(error, "problem", None) or error).splitlines()[0][:200]
     if isinstance(error, ReaderError):
         return said
-    if line := yamltext.opened(text):
+    if line := yaml_edit.opened(text):
         return f"{said}; a bracket is open since line {line}"
     begun, ended = (getattr(error, mark, None) for mark in ("context_mark", "problem_mark"))
     if begun is None or ended is None or begun.line == ended.line:
@@ -190,14 +190,16 @@ def _problem(error: Exception, text: str) -> str:
     return f"{said}; {error.context} that begins in line {begun.line + 1}"  # type: ignore[union-attr]
 
 
-def _state(data: dict[str, Any], name: str) -> State:
+def _state(data: dict[str, Any], name: str) -> PluginConfig:
     plugins = _kind(data.get("plugins"), dict, "plugins", name)
     entries = _kind(plugins.get("entries"), dict, "plugins.entries", name)
     entry = _kind(entries.get(PLUGIN), dict, f"plugins.entries.{PLUGIN}", name)
     enabled = _kind(plugins.get("enabled"), list, "plugins.enabled", name)
     disabled = _kind(plugins.get("disabled"), list, "plugins.disabled", name)
     grant = entry.get(GRANT[-1])
-    return State(PLUGIN in enabled, PLUGIN in disabled, None if grant is None else grant is True)
+    return PluginConfig(
+        PLUGIN in enabled, PLUGIN in disabled, None if grant is None else grant is True
+    )
 
 
 def _kind(value: Any, kind: type[Any], key: str, name: str) -> Any:
@@ -217,7 +219,7 @@ def _wrong(name: str, key: str, wanted: str, value: Any) -> CannotInstall:
     return CannotInstall(f"{name}: {key}: {wanted} is needed, this is {got}", step)
 
 
-def _mapping(data: dict[str, Any], path: yamltext.Path) -> dict[str, Any]:
+def _mapping(data: dict[str, Any], path: yaml_edit.Path) -> dict[str, Any]:
     """Return the mapping at `path`, made where there is none."""
     for name in path:
         if data.get(name) is None:
@@ -226,7 +228,7 @@ def _mapping(data: dict[str, Any], path: yamltext.Path) -> dict[str, Any]:
     return data
 
 
-def _list(data: dict[str, Any], path: yamltext.Path) -> list[Any]:
+def _list(data: dict[str, Any], path: yaml_edit.Path) -> list[Any]:
     above = _mapping(data, path[:-1])
     if above.get(path[-1]) is None:
         above[path[-1]] = []

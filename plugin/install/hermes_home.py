@@ -12,12 +12,15 @@ import sys
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from wakebus.plugin.install import hermes_config as config
-from wakebus.plugin.install import hermes_python as python
-from wakebus.plugin.install import next_steps as commands
-from wakebus.plugin.install import shipped_files as shipped
-from wakebus.plugin.install import user_files as files
+from wakebus.plugin.install import (
+    hermes_config,
+    hermes_python,
+    next_steps,
+    shipped_files,
+    user_files,
+)
 from wakebus.plugin.install.errors import CannotInstall
+from wakebus.plugin.install.hermes_config import PLUGIN, PluginConfig
 
 CONFIG: Final = "config.yaml"
 BACKUP: Final = "config.yaml.wakebus.bak"
@@ -32,7 +35,7 @@ SHIPPED: Final = (
 _SOURCES: Final = Path(__file__).parents[1] / "hermes"
 
 
-class Item(NamedTuple):
+class ShippedFile(NamedTuple):
     """One file of ours. `text`: as it is shipped; `found`: as it is, None if it is not there."""
 
     what: str
@@ -41,18 +44,18 @@ class Item(NamedTuple):
     found: str | None
 
     @property
-    def state(self) -> shipped.State:
+    def state(self) -> shipped_files.FileState:
         """Return missing, current, outdated or changed."""
-        return shipped.state(self.found, self.text)
+        return shipped_files.state(self.found, self.text)
 
 
-class Found(NamedTuple):
+class Installation(NamedTuple):
     """What a home holds. `text`: of config.yaml, None if there is none."""
 
     home: Path
     text: str | None
-    state: config.State
-    items: tuple[Item, ...]
+    state: PluginConfig
+    items: tuple[ShippedFile, ...]
 
     @property
     def config(self) -> Path:
@@ -69,29 +72,29 @@ class Change(NamedTuple):
     says: str
 
 
-def look(home: Path) -> Found:
+def inspect_home(home: Path) -> Installation:
     """Return what `home` holds. Raises CannotInstall where there is no folder or a bad config."""
     if not os.path.isdir(home):  # noqa: PTH112 - it says no where Path.is_dir raises
         raise CannotInstall(
             f"no Hermes home: {home} is no folder", "Name it: --home DIR, or run hermes once"
         )
-    text = files.read(home / CONFIG)
-    state = config.read(text or "", str(home / CONFIG))
-    return Found(home, text, state, tuple(_item(home, *entry) for entry in SHIPPED))
+    text = user_files.read(home / CONFIG)
+    state = hermes_config.read(text or "", str(home / CONFIG))
+    return Installation(home, text, state, tuple(_item(home, *entry) for entry in SHIPPED))
 
 
-def _item(home: Path, what: str, place: str, source: str) -> Item:
-    text = files.read(_SOURCES / source)
+def _item(home: Path, what: str, place: str, source: str) -> ShippedFile:
+    text = user_files.read(_SOURCES / source)
     if text is None:
         raise CannotInstall(
             f"this wakebus is incomplete: {_SOURCES / source} is missing",
-            f"Install it again: {commands.pip(sys.executable, '--force-reinstall')}",
+            f"Install it again: {next_steps.pip(sys.executable, '--force-reinstall')}",
         )
-    text = shipped.stamped(text, markdown=source.endswith(".md"))
-    return Item(what, home / place, text, files.read(home / place))
+    text = shipped_files.stamped(text, markdown=source.endswith(".md"))
+    return ShippedFile(what, home / place, text, user_files.read(home / place))
 
 
-def to_install(found: Found, *, turns: bool | None, force: bool) -> list[Change]:
+def to_install(found: Installation, *, turns: bool | None, force: bool) -> list[Change]:
     """
     Return what `install` changes. `turns`: give or take the grant for gateway turns, None leaves
     it. Raises CannotInstall where the user has switched the plugin off and nothing is forced.
@@ -99,12 +102,12 @@ def to_install(found: Found, *, turns: bool | None, force: bool) -> list[Change]
     if found.state.disabled and not force:
         again = ["--force", *(["--allow-gateway-turns"] if turns else [])]
         raise CannotInstall(
-            f"{found.config}: plugins.disabled holds {config.PLUGIN}, which beats plugins.enabled",
-            f"To take it out of there: {commands.install(found.home, *again)}",
+            f"{found.config}: plugins.disabled holds {PLUGIN}, which beats plugins.enabled",
+            f"To take it out of there: {next_steps.install(found.home, *again)}",
         )
     # No key is the same as false: where nothing was granted, nothing is written.
     grant = found.state.grant if turns is None else (True if turns else None)
-    wanted = config.State(enabled=True, disabled=False, grant=grant)
+    wanted = PluginConfig(enabled=True, disabled=False, grant=grant)
     replaced = ("missing", "outdated", *(["changed"] if force else []))
     written = [
         Change(item.what, item.path, item.text, f"{item.what}: {item.path}")
@@ -114,9 +117,9 @@ def to_install(found: Found, *, turns: bool | None, force: bool) -> list[Change]
     return _config_change(found, wanted) + written
 
 
-def to_remove(found: Found, *, force: bool) -> list[Change]:
+def to_remove(found: Installation, *, force: bool) -> list[Change]:
     """Return what `--remove` changes: what `install` puts in, unless the user changed it."""
-    wanted = config.State(enabled=False, disabled=found.state.disabled, grant=None)
+    wanted = PluginConfig(enabled=False, disabled=found.state.disabled, grant=None)
     gone = ("current", "outdated", *(["changed"] if force else []))
     removed = [
         Change(item.what, item.path, None, f"{item.what}: {item.path}")
@@ -126,26 +129,28 @@ def to_remove(found: Found, *, force: bool) -> list[Change]:
     return _config_change(found, wanted) + removed
 
 
-def _config_change(found: Found, wanted: config.State) -> list[Change]:
+def _config_change(found: Installation, wanted: PluginConfig) -> list[Change]:
     if found.state == wanted:
         return []
-    text = _before(found, wanted) or config.change(found.text or "", wanted, str(found.config))
+    text = _before(found, wanted) or hermes_config.change(
+        found.text or "", wanted, str(found.config)
+    )
     said = [line for line in _said(found.state, wanted) if line]
     return [Change("config", found.config, text, f"{found.config}: {', '.join(said)}")]
 
 
-def _before(found: Found, wanted: config.State) -> str | None:
+def _before(found: Installation, wanted: PluginConfig) -> str | None:
     """Return the text before the last change, if undoing that is all there is to do."""
     try:
-        old = files.read(found.home / BACKUP)
-        if old and config.read(old, BACKUP) == wanted:
-            return old if config.change(old, found.state, BACKUP) == found.text else None
+        old = user_files.read(found.home / BACKUP)
+        if old and hermes_config.read(old, BACKUP) == wanted:
+            return old if hermes_config.change(old, found.state, BACKUP) == found.text else None
     except CannotInstall:
         pass
     return None
 
 
-def _said(has: config.State, wanted: config.State) -> list[str]:
+def _said(has: PluginConfig, wanted: PluginConfig) -> list[str]:
     enabled = "plugin enabled" if wanted.enabled else "plugin no longer enabled"
     turns = "gateway turns allowed" if wanted.grant else "gateway turns no longer allowed"
     return [
@@ -155,15 +160,15 @@ def _said(has: config.State, wanted: config.State) -> list[str]:
     ]
 
 
-def kept(found: Found) -> list[Path]:
+def changed_files(found: Installation) -> list[Path]:
     """Return the files that the user changed, which only `--force` touches."""
     return [item.path for item in found.items if item.state == "changed"]
 
 
-def apply(found: Found, changes: list[Change]) -> None:
+def apply(found: Installation, changes: list[Change]) -> None:
     """Make `changes`, the config last: what it switches on is there then. Raises CannotInstall."""
     if any(change.what == "config" for change in changes):
-        files.check_writable(found.config)
+        user_files.check_writable(found.config)
     done: list[str] = []
     for change in sorted(changes, key=lambda one: one.what == "config"):
         try:
@@ -174,31 +179,31 @@ def apply(found: Found, changes: list[Change]) -> None:
         done.append(str(change.path))
 
 
-def _apply(found: Found, change: Change) -> None:
+def _apply(found: Installation, change: Change) -> None:
     if change.what == "config" and found.text is not None:
         _keep_backup(found)
     if change.text is None:
-        files.remove(change.path)
+        user_files.remove(change.path)
     else:
-        files.write(change.path, change.text)
+        user_files.write(change.path, change.text)
 
 
-def _keep_backup(found: Found) -> None:
+def _keep_backup(found: Installation) -> None:
     mode = found.config.stat().st_mode & 0o7777
     backup = found.home / BACKUP
     try:
         # Its mode may be older and wider than that of what it holds now.
         backup.unlink(missing_ok=True)
     except OSError as exc:
-        raise files.failed("replace", backup, exc) from exc
-    files.write(backup, found.text or "", mode=mode)
+        raise user_files.failed("replace", backup, exc) from exc
+    user_files.write(backup, found.text or "", mode=mode)
 
 
-def missing(found: Found) -> list[str]:
+def missing(found: Installation) -> list[str]:
     """Return what `--check` finds wrong, each in one line."""
     wrong = [] if found.state.enabled else [f"{found.config}: the plugin is not enabled"]
     if found.state.disabled:
-        wrong.append(f"{found.config}: plugins.disabled holds {config.PLUGIN}")
+        wrong.append(f"{found.config}: plugins.disabled holds {PLUGIN}")
     states = ("missing", "outdated")
     return wrong + [f"{one.path}: {one.state}" for one in found.items if one.state in states]
 
@@ -210,7 +215,7 @@ def checked_python(home: Path, given: str | None) -> str:
     Raises CannotInstall when it has no wakebus, or when nothing says that a Hermes lives here.
     """
     # Not resolved: the `python` of an environment is a link, and the link is the environment.
-    found = str(Path(given).expanduser().absolute()) if given else python.of_hermes()
+    found = str(Path(given).expanduser().absolute()) if given else hermes_python.of_hermes()
     if not found:
         if not (home / CONFIG).is_file():
             raise CannotInstall(
@@ -218,7 +223,7 @@ def checked_python(home: Path, given: str | None) -> str:
                 "Install and set up Hermes first, or name both: --home DIR --python PATH",
             )
         return ""
-    asked = python.asked(found)
+    asked = hermes_python.asked(found)
     if not asked.is_python:
         raise CannotInstall(
             f"{found} is no Python: {asked.problem}", "Name the one that runs Hermes: --python PATH"
@@ -226,6 +231,6 @@ def checked_python(home: Path, given: str | None) -> str:
     if asked.problem:
         raise CannotInstall(
             f"{found}, which runs Hermes, does not find wakebus: {asked.problem}",
-            commands.pip(found),
+            next_steps.pip(found),
         )
     return found

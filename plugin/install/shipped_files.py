@@ -10,7 +10,7 @@ import hashlib
 import re
 from typing import Final, Literal
 
-State = Literal["missing", "current", "outdated", "changed"]
+FileState = Literal["missing", "current", "outdated", "changed"]
 
 _WORDS: Final = "shipped with wakebus, replaced by its next version unless you change this file:"
 _STAMP: Final = re.compile(rf"^(?:# |<!-- ){re.escape(_WORDS)} ([0-9a-f]{{64}})(?: -->)?\n\Z", re.M)
@@ -23,7 +23,7 @@ def stamped(text: str, *, markdown: bool) -> str:
     return text + (f"<!-- {line} -->\n" if markdown else f"# {line}\n")
 
 
-def state(found: str | None, shipped: str) -> State:
+def state(found: str | None, shipped: str) -> FileState:
     """Return what `found` is to the stamped text `shipped`; None is no file."""
     if found is None:
         return "missing"

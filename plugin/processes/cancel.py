@@ -91,7 +91,7 @@ class Running:
                 self._groups.discard(group)
                 self._changed.notify_all()
 
-    def end(self, seconds: float) -> None:
+    def end_all(self, seconds: float) -> None:
         """
         Let no further run start, wait up to `seconds` for those that run, then kill what is left.
 

@@ -18,10 +18,10 @@ PASSED: Final = (
     *("HERMES_HOME", "HERMES_BUS_ROOT"),
 )
 
-Environment = dict[bytes, bytes]
+ChildEnvironment = dict[bytes, bytes]
 
 
-def base(environ: Mapping[str, str], extra: Iterable[str] = ()) -> Environment:
+def base(environ: Mapping[str, str], extra: Iterable[str] = ()) -> ChildEnvironment:
     """Return the variables that are always passed, `LC_*`, and those that `extra` names."""
     wanted = {*PASSED, *extra, *(name for name in environ if name.startswith("LC_"))}
     passed = {name: environ[name] for name in sorted(wanted) if name in environ}
@@ -40,7 +40,7 @@ def fields(message: Message) -> dict[str, str]:
     }
 
 
-def encode(values: Mapping[str, str]) -> Environment:
+def encode(values: Mapping[str, str]) -> ChildEnvironment:
     """Return `values` as an environment: no NUL, at most 96 KiB each, cut between characters."""
     return {name.encode(): cut(value.replace("\0", "")) for name, value in values.items()}
 

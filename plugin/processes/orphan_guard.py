@@ -38,7 +38,7 @@ for group in $groups; do kill -KILL "-$group"; done
 """
 
 
-class Guard:
+class OrphanGuard:
     """The watcher of this program and what it knows; thread-safe."""
 
     def __init__(self) -> None:
@@ -131,7 +131,7 @@ def _started(read_end: int) -> "subprocess.Popen[bytes]":
     )
 
 
-_guard: Final = Guard()
+_guard: Final = OrphanGuard()
 prepare: Final = _guard.prepare
 watched: Final = _guard.watched
 atexit.register(_guard.close)

@@ -4,7 +4,7 @@ One child process from start to end: its input, its output, its time limit, its 
 Rule 1: `run` returns, whether the child does not read, not end, floods, or leaves a process behind
 that holds its pipes. Rule 2: it leads a session and group of its own; at the time limit and at
 `Cancel` the whole group is ended: TERM, 2 s, KILL. Rule 3: memory is bounded, but all is read.
-Rule 4: no zombie, thread or descriptor is left. Rule 5: no child outlives us (guard.py).
+Rule 4: no zombie, thread or descriptor is left. Rule 5: no child outlives us (orphan_guard.py).
 """
 
 import errno
@@ -21,10 +21,8 @@ from types import TracebackType
 from typing import IO, Any, Final, Self
 
 from wakebus.broker.errors import WakebusError
-from wakebus.plugin.processes import orphan_guard as guard
+from wakebus.plugin.processes import orphan_guard
 from wakebus.plugin.processes.cancel import Cancel, Running, Waker
-
-__all__ = ["Cancel", "CannotStart", "Finished", "end_all", "run"]
 
 KILL_AFTER_S: Final = 2.0
 REST_S: Final = 0.5  # what the others of a group get when its first process heeded TERM
@@ -34,7 +32,7 @@ _POLL_S: Final = 0.02
 _CHUNK: Final = 1 << 16
 
 
-class CannotStart(WakebusError):
+class CannotSpawn(WakebusError):
     """The program cannot be started: not there, not executable, too large an environment."""
 
     code = "cannot_start"
@@ -65,7 +63,7 @@ class Finished:
         return self.status == 0 and not self.timed_out and not self.cancelled
 
 
-def run(
+def run_process(
     argv: Sequence[str],
     *,
     env: Mapping[bytes, bytes],
@@ -88,10 +86,10 @@ def run(
     if cancel.asked or _running.ending:
         return Finished(None, "", False, True, b"", False, b"", False, 0.0)
     out, err = _Kept(stdout_limit, head=True), _Kept(stderr_limit, head=False)
-    guard.prepare()
+    orphan_guard.prepare()
     begun, process = time.monotonic(), _start(argv, env, cwd, merged)
     watch = _Watch(process, stdin, (err, None) if merged else (out, err), cancel)
-    with _running.noted(process.pid), guard.watched(process.pid), watch:
+    with _running.noted(process.pid), orphan_guard.watched(process.pid), watch:
         ended = watch.until_end(begun + timeout)
         watch.drain(time.monotonic() + LINGER_S)
         if end_group:
@@ -111,7 +109,7 @@ def run(
 
 
 _running: Final = Running()
-end_all: Final = _running.end
+end_all: Final = _running.end_all
 
 
 def _start(
@@ -132,11 +130,11 @@ def _start(
         )
     except OSError as exc:
         hint = " (its first line must name a program, like #!/bin/sh)"
-        raise CannotStart(
+        raise CannotSpawn(
             f"cannot start {argv[0]}: {exc.strerror}{hint if exc.errno == errno.ENOEXEC else ''}"
         ) from exc
     except ValueError as exc:
-        raise CannotStart(f"cannot start {argv[0]}: {exc}") from exc
+        raise CannotSpawn(f"cannot start {argv[0]}: {exc}") from exc
 
 
 def _signal_group(group: int, number: int) -> bool:

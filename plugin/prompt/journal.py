@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-Line = dict[str, Any]
+JournalLine = dict[str, Any]
 
 
 class Journal:
@@ -32,7 +32,7 @@ class Journal:
         self.ours = False
         self.length = 0
 
-    def read(self) -> Iterator[Line]:
+    def read(self) -> Iterator[JournalLine]:
         """Yield the lines that others left, oldest file first. Raises OSError."""
         for file in sorted(self._others(), key=lambda file: file.stat().st_mtime_ns):
             for line in file.read_text(encoding="utf-8", errors="replace").split("\n"):
@@ -42,7 +42,7 @@ class Journal:
     def _others(self) -> list[Path]:
         return [file for file in self._folder.glob(f"{self._name}.*.jsonl") if file != self._file]
 
-    def append(self, line: Line, whole: Callable[[], Iterable[Line]]) -> None:
+    def append(self, line: JournalLine, whole: Callable[[], Iterable[JournalLine]]) -> None:
         """
         Add `line`. `whole`: the lines before it, for where somebody has deleted the file.
 
@@ -59,7 +59,7 @@ class Journal:
         self._torn = False
         self.length += 1
 
-    def rewrite(self, lines: Iterable[Line]) -> None:
+    def rewrite(self, lines: Iterable[JournalLine]) -> None:
         """Make `lines` the whole journal, in one step. Raises OSError."""
         if self.ours and not self._file.exists() and self._others():
             raise OSError(errno.ESTALE, "another process has taken over", str(self._file))
@@ -80,11 +80,11 @@ class Journal:
             file.unlink(missing_ok=True)
 
 
-def _text(line: Line) -> str:
+def _text(line: JournalLine) -> str:
     return json.dumps(line) + "\n"  # in ASCII: no character of it can be taken for a line's end
 
 
-def _parsed(line: str) -> Line | None:
+def _parsed(line: str) -> JournalLine | None:
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):

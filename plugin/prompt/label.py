@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from wakebus.broker.protocol.message import Message
 from wakebus.plugin.processes.environment import cut
-from wakebus.plugin.rules.sanitize import clean, clean_line
+from wakebus.plugin.rules.sanitize import sanitize, sanitize_line
 
 MAX_BODY: Final = 64 << 10
 # Several messages in one prompt share three times that, but each keeps at least a few lines.
@@ -44,7 +44,7 @@ _NAME: Final = re.compile(r"[\w.:@-]{1,80}\Z")
 _QUOTED: Final = "(quoted below)"
 
 
-class Item(NamedTuple):
+class PromptItem(NamedTuple):
     """A message on its way to a model: `text` is its rendered `context_format`."""
 
     message: Message
@@ -55,12 +55,12 @@ class Item(NamedTuple):
     claimed: bool = False
 
 
-def label(item: Item, fence: str) -> str:
+def label(item: PromptItem, fence: str) -> str:
     """Return the prompt of a turn on one message. `fence`: 16 to 64 random letters, digits."""
     return "\n".join([f"[wakebus] A message. {NOTICE}", _block(item, _checked(fence), MAX_BODY)])
 
 
-def label_many(items: Sequence[Item], fence: str, room: int = MAX_BODIES) -> str:
+def label_many(items: Sequence[PromptItem], fence: str, room: int = MAX_BODIES) -> str:
     """Return the prompt of one turn on several messages, oldest first; `room`: bytes of texts."""
     if len(items) == 1:
         return label(items[0], fence)
@@ -68,7 +68,7 @@ def label_many(items: Sequence[Item], fence: str, room: int = MAX_BODIES) -> str
     return _labelled(head, items, fence, room)
 
 
-def label_context(items: Sequence[Item], fence: str) -> str:
+def label_context(items: Sequence[PromptItem], fence: str) -> str:
     """Return what waited for this session, to stand in front of its next turn; "" for nothing."""
     if not items:
         return ""
@@ -76,7 +76,7 @@ def label_context(items: Sequence[Item], fence: str) -> str:
     return _labelled(head, items, fence, MAX_BODIES)
 
 
-def label_inbox(items: Sequence[Item], fence: str) -> str:
+def label_inbox(items: Sequence[PromptItem], fence: str) -> str:
     """Return what bus_read shows: texts of an inbox, newest first; "" for nothing."""
     if not items:
         return ""
@@ -84,7 +84,7 @@ def label_inbox(items: Sequence[Item], fence: str) -> str:
     return _labelled(head, items, fence, MAX_BODIES)
 
 
-def _labelled(head: str, items: Sequence[Item], fence: str, room: int) -> str:
+def _labelled(head: str, items: Sequence[PromptItem], fence: str, room: int) -> str:
     limit = min(MAX_BODY, max(MIN_BODY, room // len(items)))
     return "\n".join([head, *(_block(item, _checked(fence), limit) for item in items)])
 
@@ -95,7 +95,7 @@ def _checked(fence: str) -> str:
     return fence
 
 
-def _block(item: Item, fence: str, limit: int) -> str:
+def _block(item: PromptItem, fence: str, limit: int) -> str:
     header = [_header(item.message, item.claimed), *_history(item)]
     lines = [_defused(line, fence) for line in header]
     quoted = [_defused(line, fence) for line in _quoted(item.message)]
@@ -130,15 +130,15 @@ def _odd(message: Message) -> dict[str, str]:
 
 
 def _plain(name: str, value: str) -> bool:
-    return _PLAIN[name].match(value) is not None and clean(value) == value
+    return _PLAIN[name].match(value) is not None and sanitize(value) == value
 
 
 def _quoted(message: Message) -> list[str]:
-    odd = {name: clean_line(value, 100) for name, value in _odd(message).items()}
+    odd = {name: sanitize_line(value, 100) for name, value in _odd(message).items()}
     return [f"the sender's own words: {json.dumps(odd, ensure_ascii=False)}"] if odd else []
 
 
-def _history(item: Item) -> list[str]:
+def _history(item: PromptItem) -> list[str]:
     if not item.redelivered and item.attempt <= 1:
         return []
     again = f"Delivered again (attempt {item.attempt})"
@@ -147,8 +147,8 @@ def _history(item: Item) -> list[str]:
     return [f"{again}: its receiver ended before work on it began."]
 
 
-def _body(item: Item, fence: str, limit: int) -> str:
-    whole = clean(item.text).encode()
+def _body(item: PromptItem, fence: str, limit: int) -> str:
+    whole = sanitize(item.text).encode()
     first = cut(whole.decode(), limit)
     defused = _defused(first.decode(), fence)
     shown = cut(defused, limit)  # again: what is defused is longer by two bytes for each "<"

@@ -16,8 +16,8 @@ from typing import Any, Final, NamedTuple
 
 from wakebus.broker.errors import WakebusError
 from wakebus.broker.protocol import message as messages
-from wakebus.plugin.prompt.journal import Journal, Line
-from wakebus.plugin.prompt.label import Item
+from wakebus.plugin.prompt.journal import Journal, JournalLine
+from wakebus.plugin.prompt.label import PromptItem
 
 MAX_ITEMS: Final = 100  # per session; a night of progress reports, of which the newest matter
 MAX_ALL: Final = 5000  # of all sessions: at most 40 MB in memory
@@ -26,10 +26,10 @@ MAX_FAILED: Final = 3  # turns that a text may stand in front of without success
 SPARE_LINES: Final = 200  # a journal is rewritten when it is twice as long as it must be, and this
 
 
-class Waiting(NamedTuple):
+class PendingContext(NamedTuple):
     """What stands in front of a session's next turn; `dropped` items were pushed out before."""
 
-    items: tuple[Item, ...] = ()
+    items: tuple[PromptItem, ...] = ()
     dropped: int = 0
 
 
@@ -43,10 +43,10 @@ class Context:
     def __init__(self, file: Path) -> None:
         self._journal = Journal(file)
         self._lock = threading.Lock()
-        self._book: Book | None = None
+        self._book: PendingTexts | None = None
         self._failed: Counter[tuple[str, str]] = Counter()  # by session and id; not on disk
 
-    def add(self, session: str, item: Item) -> int:
+    def add(self, session: str, item: PromptItem) -> int:
         """Keep `item`, on disk when this returns; return how many wait. The same id is kept once.
 
         Raises OSError when the disk does not take it; then it is not kept.
@@ -59,18 +59,20 @@ class Context:
                 book.keep(session, item)
             return len(book.sessions[session])
 
-    def waiting(self, session: str) -> Waiting:
+    def waiting(self, session: str) -> PendingContext:
         """Return what waits for `session`, oldest first. Raises OSError if it cannot be read."""
         with self._lock:
             book = self._opened()
-            return Waiting(tuple(book.sessions.get(session, ())), book.dropped.get(session, 0))
+            return PendingContext(
+                tuple(book.sessions.get(session, ())), book.dropped.get(session, 0)
+            )
 
     def counts(self) -> dict[str, int]:
         """Return how many texts wait, by session. Raises OSError if they cannot be read."""
         with self._lock:
             return {session: len(items) for session, items in self._opened().sessions.items()}
 
-    def shown(self, session: str, waiting: Waiting) -> None:
+    def shown(self, session: str, waiting: PendingContext) -> None:
         """Forget what a turn has shown. Raises OSError if only this process can forget it."""
         if not waiting.items and not waiting.dropped:
             return
@@ -85,7 +87,7 @@ class Context:
             finally:
                 book.forget(session, ids, waiting.dropped)
 
-    def failed(self, session: str, waiting: Waiting) -> tuple[str, ...]:
+    def failed(self, session: str, waiting: PendingContext) -> tuple[str, ...]:
         """
         Note that a turn with `waiting` failed; return the ids that are forgotten, for it was the
         third with them. Raises OSError as `shown` does.
@@ -97,18 +99,18 @@ class Context:
                 for item in waiting.items
                 if self._failed[session, item.message.id] >= MAX_FAILED
             )
-        self.shown(session, Waiting(spoiled))
+        self.shown(session, PendingContext(spoiled))
         return tuple(item.message.id for item in spoiled)
 
-    def _opened(self) -> "Book":
+    def _opened(self) -> "PendingTexts":
         if self._book is None:
-            book = Book()
+            book = PendingTexts()
             for line in self._journal.read():
                 book.apply(line)
             self._book = book
         return self._book
 
-    def _append(self, book: "Book", line: Line) -> None:
+    def _append(self, book: "PendingTexts", line: JournalLine) -> None:
         if not self._journal.ours:
             self._journal.rewrite(book.lines())
         self._journal.append(line, book.lines)
@@ -119,11 +121,11 @@ class Context:
                 pass  # it is only longer than it must be
 
 
-class Book:
+class PendingTexts:
     """Pure: what waits, and what a journal's lines make of it."""
 
     def __init__(self) -> None:
-        self.sessions: dict[str, list[Item]] = {}
+        self.sessions: dict[str, list[PromptItem]] = {}
         self.dropped: dict[str, int] = {}
 
     def __len__(self) -> int:
@@ -133,7 +135,7 @@ class Book:
         """Whether message `id` waits for `session`."""
         return any(item.message.id == id for item in self.sessions.get(session, ()))
 
-    def keep(self, session: str, item: Item) -> None:
+    def keep(self, session: str, item: PromptItem) -> None:
         """Add `item`; push out the oldest of the fullest session where there are too many."""
         if self.holds(session, item.message.id):
             return
@@ -160,7 +162,7 @@ class Book:
         if still:
             self.dropped[session] = still
 
-    def apply(self, line: Line) -> None:
+    def apply(self, line: JournalLine) -> None:
         """Do what a line of a journal says; what is no line of ours does nothing."""
         try:
             session = str(line["session"])
@@ -173,7 +175,7 @@ class Book:
         except (KeyError, TypeError, ValueError, WakebusError):
             pass  # of another version; its message is in the store, `wakebus trace` shows it
 
-    def lines(self) -> list[Line]:
+    def lines(self) -> list[JournalLine]:
         """Return the shortest journal that says the same."""
         kept = [
             {"session": session, "item": _to_json(item)}
@@ -183,7 +185,7 @@ class Book:
         return [*kept, *({"session": s, "dropped": n} for s, n in self.dropped.items())]
 
 
-def trimmed(item: Item) -> Item:
+def trimmed(item: PromptItem) -> PromptItem:
     """Return `item` without its body, its text no longer than what is kept."""
     message, text = item.message, item.text
     if len(text) > MAX_TEXT:
@@ -194,12 +196,12 @@ def trimmed(item: Item) -> Item:
     return item._replace(message=message._replace(body=body), text=text)
 
 
-def _to_json(item: Item) -> dict[str, Any]:
+def _to_json(item: PromptItem) -> dict[str, Any]:
     return item._asdict() | {"message": item.message.to_wire()}
 
 
-def _from_json(data: dict[str, Any]) -> Item:
-    found = Item(**{**data, "message": messages.from_wire(data["message"])})
+def _from_json(data: dict[str, Any]) -> PromptItem:
+    found = PromptItem(**{**data, "message": messages.from_wire(data["message"])})
     return found._replace(text=str(found.text), attempt=int(found.attempt))
 
 

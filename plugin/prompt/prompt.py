@@ -8,16 +8,16 @@ messages of the turn come first; of what waited, as much as there is room for: t
 from collections.abc import Sequence
 from typing import Final
 
-from wakebus.plugin.prompt.label import MAX_BODIES, Item, label_context, label_many
-from wakebus.plugin.prompt.pending_context import Waiting
+from wakebus.plugin.prompt.label import MAX_BODIES, PromptItem, label_context, label_many
+from wakebus.plugin.prompt.pending_context import PendingContext
 
 # Beside their texts, fifty messages in one turn have headers and fences.
 _TEXTS: Final = 0.5
 
 
 def prompt(
-    waiting: Waiting, items: Sequence[Item], limit: int | None, fence: str
-) -> tuple[Waiting, str]:
+    waiting: PendingContext, items: Sequence[PromptItem], limit: int | None, fence: str
+) -> tuple[PendingContext, str]:
     """Return what the agent gets, at most `limit` bytes, and what of `waiting` is in it."""
     turn = label_many(items, fence, int(limit * _TEXTS) if limit else MAX_BODIES)
     if limit:
@@ -26,18 +26,18 @@ def prompt(
     return waiting, "\n".join(part for part in (notes(waiting, fence), turn) if part)
 
 
-def notes(waiting: Waiting, fence: str) -> str:
+def notes(waiting: PendingContext, fence: str) -> str:
     """Return what waited for a session, to stand in front of its next turn; "" for nothing."""
     parts = (_dropped(waiting), label_context(waiting.items, fence))
     return "\n".join(part for part in parts if part)
 
 
-def _dropped(waiting: Waiting) -> str:
+def _dropped(waiting: PendingContext) -> str:
     many = f"{waiting.dropped} older notes were dropped: too many waited."
     return f"[wakebus] {many}" if waiting.dropped else ""
 
 
-def _fitting(items: Sequence[Item], fence: str, room: int) -> tuple[Item, ...]:
+def _fitting(items: Sequence[PromptItem], fence: str, room: int) -> tuple[PromptItem, ...]:
     """Return the oldest of `items`, as many as `room` bytes hold."""
     for count, item in enumerate(items):
         room -= _size(label_context([item], fence))

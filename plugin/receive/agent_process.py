@@ -17,10 +17,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from wakebus.broker.protocol.message import Message
-from wakebus.plugin.processes import run as process
+from wakebus.plugin.processes.cancel import Cancel
 from wakebus.plugin.processes.environment import MAX_VALUE
-from wakebus.plugin.receive.host import Turn
-from wakebus.plugin.rules.sanitize import clean
+from wakebus.plugin.processes.run import CannotSpawn, Finished, run_process
+from wakebus.plugin.receive.host import TurnResult
+from wakebus.plugin.rules.sanitize import sanitize
 
 TURN_S: Final = 1800.0
 MAX_ANSWER: Final = 512 << 10  # bytes; half of what a message's body may hold
@@ -46,13 +47,13 @@ def run(
     token: str,
     *,
     timeout: float,
-    cancel: process.Cancel,
+    cancel: Cancel,
     environ: Mapping[str, str],
-) -> Turn:
+) -> TurnResult:
     """Run `command` by the shell on `prompt` and wait for its end; raises nothing on purpose."""
     started = time.time()
     try:
-        done = process.run(
+        done = run_process(
             ["/bin/sh", "-c", shell_line(command)],
             env=_environment(environ, message, endpoint, token),
             timeout=timeout,
@@ -60,9 +61,9 @@ def run(
             stdout_limit=MAX_ANSWER,
             cancel=cancel,
         )
-    except (process.CannotStart, OSError) as exc:
+    except (CannotSpawn, OSError) as exc:
         outcome = {"error": str(exc), "started": started, "ended": time.time()}
-        return Turn("", outcome, began=False)
+        return TurnResult("", outcome, began=False)
     return _judged(done, started, timeout)
 
 
@@ -76,12 +77,12 @@ def prompt_limit(command: str) -> int | None:
     return MAX_ARGUMENT if _QUERY_ARGUMENT.search(command) else None
 
 
-def _judged(done: process.Finished, started: float, timeout: float) -> Turn:
-    text = clean(done.stdout.decode(errors="replace")).strip()
+def _judged(done: Finished, started: float, timeout: float) -> TurnResult:
+    text = sanitize(done.stdout.decode(errors="replace")).strip()
     outcome: dict[str, Any] = {"started": started, "ended": time.time(), "exit": done.status}
     if done.ok and text:
         cut = "\n[cut: the agent wrote more]" if done.stdout_cut else ""
-        return Turn(text + cut, outcome | {"characters": len(text)}, well=True)
+        return TurnResult(text + cut, outcome | {"characters": len(text)}, well=True)
     if done.timed_out:
         outcome["error"] = f"ended after its time limit of {timeout:g} s"
     elif done.cancelled:
@@ -92,10 +93,10 @@ def _judged(done: process.Finished, started: float, timeout: float) -> Turn:
         outcome["error"] = f"exit status {done.status}"
     else:
         outcome["error"] = "no output"
-    tails = {"stdout": text, "stderr": clean(done.stderr.decode(errors="replace")).strip()}
+    tails = {"stdout": text, "stderr": sanitize(done.stderr.decode(errors="replace")).strip()}
     outcome |= {name: tail[-_TAIL:] for name, tail in tails.items() if tail}
     began = done.status != _NOT_FOUND
-    return Turn("", outcome, began=began, cut_off=done.cancelled, well=done.ok)
+    return TurnResult("", outcome, began=began, cut_off=done.cancelled, well=done.ok)
 
 
 def _environment(

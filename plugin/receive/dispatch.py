@@ -17,36 +17,36 @@ from typing import Any, Final
 
 from wakebus.broker import Delivery, Later, Refusal
 from wakebus.broker.errors import Fenced, NotNow, NotRegistered, NotRunning
-from wakebus.plugin.processes import run as process
-from wakebus.plugin.prompt.label import Item
-from wakebus.plugin.prompt.pending_context import MAX_FAILED, Context, Waiting
+from wakebus.plugin.processes.cancel import Cancel
+from wakebus.plugin.processes.run import KILL_AFTER_S
+from wakebus.plugin.prompt.label import PromptItem
+from wakebus.plugin.prompt.pending_context import MAX_FAILED, Context, PendingContext
 from wakebus.plugin.prompt.prompt import prompt
-from wakebus.plugin.receive import agent_process as agent
-from wakebus.plugin.receive import event_rules as events
+from wakebus.plugin.receive import agent_process, event_rules
 from wakebus.plugin.receive.answers import whereto
-from wakebus.plugin.receive.host import Host, Order, Turn
+from wakebus.plugin.receive.host import Host, TurnRequest, TurnResult
 from wakebus.plugin.receive.outcome_limits import fit
 from wakebus.plugin.receive.shell_command import Commands
-from wakebus.plugin.receive.terminal_output import Screen
+from wakebus.plugin.receive.terminal_output import TerminalOutput
 from wakebus.plugin.receive.turn_queue import (
     FLOOD_S,
     FLOOD_TURNS,
     STOPPING,
     Job,
-    Turns,
-    begin,
-    tell,
+    TurnQueue,
+    fill_outcomes,
+    start_jobs,
 )
 from wakebus.plugin.rules.load import RulesFile
 from wakebus.plugin.rules.match import Plan, plan
 from wakebus.plugin.rules.model import PLAIN, OnRedelivery
-from wakebus.plugin.rules.render import Target, render
-from wakebus.plugin.rules.sanitize import clean_line
+from wakebus.plugin.rules.render import RenderTarget, render
+from wakebus.plugin.rules.sanitize import sanitize_line
 from wakebus.plugin.rules.script import render_or_script
 
 RETRY_S: Final = 5.0  # when the disk, or the broker's, takes nothing
 CROWDED_S: Final = 2.0
-STOP_S: Final = process.KILL_AFTER_S + 3.0  # until what runs is ended, by SIGKILL if need be
+STOP_S: Final = KILL_AFTER_S + 3.0  # until what runs is ended, by SIGKILL if need be
 
 Outcome = dict[str, Any]
 
@@ -61,15 +61,15 @@ class Dispatch:
         host: Host,
         context: Context,
         *,
-        screen: Screen | None = None,
+        screen: TerminalOutput | None = None,
         environ: Mapping[str, str] = os.environ,
     ) -> None:
         self._endpoint, self._rules, self._host = endpoint, rules, host
         self._context, self._environ = context, environ
-        self._screen = screen or Screen()
+        self._screen = screen or TerminalOutput()
         self._commands = Commands()
         self._commanding: set[threading.Thread] = set()
-        self._turns = Turns(self._turn, at_once=host.at_once)
+        self._turns = TurnQueue(self._turn, at_once=host.at_once)
         self.unmatched = 0
 
     def stop(self) -> None:
@@ -98,7 +98,7 @@ class Dispatch:
 
     def _handle(self, delivery: Delivery) -> Outcome | Later | Refusal:
         rules = self._rules.current()
-        topic = events.unpack(delivery, self._endpoint)
+        topic = event_rules.unpack(delivery, self._endpoint)
         known, asks = delivery.sender_known and not topic, delivery.asks
         kind = self._host.kind
         chosen = plan(rules, delivery.message, kind, sender_known=known, asks=asks, topic=topic)
@@ -153,7 +153,7 @@ class Dispatch:
         error = self._screen.show(text)
         return done | ({"to": "terminal", "error": error} if error else {"to": "terminal"})
 
-    def _render(self, source: str, delivery: Delivery, target: Target, done: Outcome) -> str:
+    def _render(self, source: str, delivery: Delivery, target: RenderTarget, done: Outcome) -> str:
         color = target == "terminal" and self._screen.color
         message = delivery.message
         try:
@@ -220,8 +220,8 @@ class Dispatch:
             self._screen.show(f"· {id} waits {rest:.0f} s: its session had {often}")
         return {"wake": chosen.wake, **self._turns.take(chosen.session, job)}
 
-    def _item(self, delivery: Delivery, chosen: Plan, done: Outcome) -> Item:
-        return Item(
+    def _item(self, delivery: Delivery, chosen: Plan, done: Outcome) -> PromptItem:
+        return PromptItem(
             delivery.message,
             self._render(chosen.context_format, delivery, "plain", done),
             delivery.attempt,
@@ -230,11 +230,11 @@ class Dispatch:
             delivery.claimed,
         )
 
-    def _turn(self, session: str, jobs: Sequence[Job], cancel: process.Cancel) -> bool:
+    def _turn(self, session: str, jobs: Sequence[Job], cancel: Cancel) -> bool:
         """Run one turn on `jobs`; return whether it was cut off. Raises NotRunning at a stop."""
         self._host.ready(session, jobs[-1], cancel)
-        token, marker = agent.new_token(), secrets.token_hex(12)
-        ours = begin(jobs, token)
+        token, marker = agent_process.new_token(), secrets.token_hex(12)
+        ours = start_jobs(jobs, token)
         if not ours:
             return False
         waiting, trouble = self._waiting(session)
@@ -242,23 +242,23 @@ class Dispatch:
         items = [job.item for job in ours]
         waiting, text = prompt(waiting, items, self._host.prompt_limit, marker)
         timeout = last.plan.rule.turn_timeout_s if last.plan.rule else None
-        order = Order(session, ours, text, marker, token, cancel, timeout)
+        order = TurnRequest(session, ours, text, marker, token, cancel, timeout)
         turn = self._host.turn(order)
         told: Outcome = {**self._host.answer(order, turn)} if turn.answer else {}
         trouble = self._seen(session, waiting, turn) or trouble
         if trouble:
             told["context_error"] = trouble
         self._say(last, turn, told)
-        tell(ours, turn.outcome, told, [item.message.id for item in waiting.items])
+        fill_outcomes(ours, turn.outcome, told, [item.message.id for item in waiting.items])
         return turn.cut_off
 
-    def _waiting(self, session: str) -> tuple[Waiting, str]:
+    def _waiting(self, session: str) -> tuple[PendingContext, str]:
         try:
             return self._context.waiting(session), ""
         except OSError as exc:  # it waits on
-            return Waiting(), f"what waits could not be read: {exc}"
+            return PendingContext(), f"what waits could not be read: {exc}"
 
-    def _seen(self, session: str, waiting: Waiting, turn: Turn) -> str:
+    def _seen(self, session: str, waiting: PendingContext, turn: TurnResult) -> str:
         """Forget what the agent has seen; return what went wrong."""
         try:
             if turn.well:
@@ -274,7 +274,7 @@ class Dispatch:
             return f"what was shown is shown again after a restart: {exc}"
         return ""
 
-    def _say(self, job: Job, turn: Turn, told: Outcome) -> None:
+    def _say(self, job: Job, turn: TurnResult, told: Outcome) -> None:
         message = job.delivery.message
         if self._host.kind != "agent":
             return  # who sits there has seen it, and so has the chat
@@ -282,8 +282,8 @@ class Dispatch:
         how = turn.outcome.get("error") or whereto(message, told)
         if lost and "reason" in lost[0]:
             how = f"its answer was not sent: {lost[0]['reason']}"
-        type_ = clean_line(message.type or "message", 40)
-        line = clean_line(f"· turn on {type_} from {message.sender} ({message.id}): {how}", 400)
+        type_ = sanitize_line(message.type or "message", 40)
+        line = sanitize_line(f"· turn on {type_} from {message.sender} ({message.id}): {how}", 400)
         # What reaches nobody is at least read here.
         self._screen.show(f"{line}\n{turn.answer}" if lost else line)
 

@@ -84,7 +84,7 @@ def about(event: "Event", endpoint: str) -> bool:
     return sender == to or endpoint in (sender, to)
 
 
-class Events:
+class RuleSubscriptions:
     """Keeps one subscription for the rules in force; `say` tells people of what was lost."""
 
     def __init__(

@@ -21,7 +21,7 @@ Told = dict[str, Any]
 seconds), `id`, `to` or `reason`."""
 
 
-class Order(NamedTuple):
+class TurnRequest(NamedTuple):
     """
     One turn to be run: `text` is the labelled prompt, for `jobs` of `session`, the newest last.
 
@@ -44,7 +44,7 @@ class Order(NamedTuple):
         return self.jobs[-1].delivery
 
 
-class Turn(NamedTuple):
+class TurnResult(NamedTuple):
     """
     How a turn ended. `answer`: what to say, "" for nothing. `outcome`: for the broker.
 
@@ -64,7 +64,7 @@ class Host(Protocol):
     """What dispatch.py needs of where it runs. Its methods are called by many threads."""
 
     @property
-    def kind(self) -> model.Host:
+    def kind(self) -> model.HostKind:
         """Which defaults of rules are in force."""
 
     @property
@@ -87,10 +87,10 @@ class Host(Protocol):
     def ready(self, session: str, job: Job, cancel: Cancel) -> None:
         """Return when a turn of `session` may begin; raises NotNow (then it comes again)."""
 
-    def turn(self, order: Order) -> Turn:
+    def turn(self, order: TurnRequest) -> TurnResult:
         """Run a turn and wait for its end. Raises NotNow when it could not begin."""
 
-    def answer(self, order: Order, turn: Turn) -> dict[str, Told]:
+    def answer(self, order: TurnRequest, turn: TurnResult) -> dict[str, Told]:
         """
         See that `turn.answer` goes where the newest message's plan says; return what the outcome
         tells of it: `answer`, `channel`, or `unsent`. Raises NotRunning, Fenced.

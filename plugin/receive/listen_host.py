@@ -10,9 +10,9 @@ from collections.abc import Mapping
 
 from wakebus.broker import Delivery
 from wakebus.plugin.processes.cancel import Cancel
-from wakebus.plugin.receive import agent_process as agent
+from wakebus.plugin.receive import agent_process
 from wakebus.plugin.receive.answers import Answers
-from wakebus.plugin.receive.host import Order, Told, Turn
+from wakebus.plugin.receive.host import Told, TurnRequest, TurnResult
 from wakebus.plugin.receive.turn_queue import AT_ONCE, Job
 from wakebus.plugin.rules import model
 from wakebus.plugin.rules.match import Plan
@@ -32,8 +32,8 @@ class Listener:
     ) -> None:
         self._endpoint, self._answers = endpoint, answers
         self._command, self._environ = command or "", environ
-        self.kind: model.Host = "agent" if command else "terminal"
-        self.prompt_limit = agent.prompt_limit(self._command)
+        self.kind: model.HostKind = "agent" if command else "terminal"
+        self.prompt_limit = agent_process.prompt_limit(self._command)
 
     def place(self, delivery: Delivery, plan: Plan) -> Plan:
         """Sessions are what messages call them."""
@@ -46,19 +46,19 @@ class Listener:
     def ready(self, session: str, job: Job, cancel: Cancel) -> None:
         """Each turn is a process of its own."""
 
-    def turn(self, order: Order) -> Turn:
+    def turn(self, order: TurnRequest) -> TurnResult:
         """Run the command once."""
-        return agent.run(
+        return agent_process.run(
             self._command,
             order.text,
             order.delivery.message,
             self._endpoint,
             order.token,
-            timeout=order.timeout or agent.TURN_S,
+            timeout=order.timeout or agent_process.TURN_S,
             cancel=order.cancel,
             environ=self._environ,
         )
 
-    def answer(self, order: Order, turn: Turn) -> dict[str, Told]:
+    def answer(self, order: TurnRequest, turn: TurnResult) -> dict[str, Told]:
         """Send it to the sender or to the courier, as the plan says."""
         return self._answers.answer(order.delivery, order.jobs[-1].plan.reply, turn.answer)

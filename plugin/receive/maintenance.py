@@ -16,7 +16,7 @@ from wakebus.broker.address import read_address
 from wakebus.broker.errors import NotRunning, WakebusError
 from wakebus.broker.paths import bus_dir, stop_mark
 from wakebus.broker.system.lock_file import lock_holder
-from wakebus.plugin.receive.event_rules import Events
+from wakebus.plugin.receive.event_rules import RuleSubscriptions
 from wakebus.plugin.rules.load import RulesFile
 from wakebus.plugin.rules.model import Rules
 
@@ -24,17 +24,21 @@ FIRST_PAUSE_S: Final = 1.0
 LONGEST_PAUSE_S: Final = 30.0
 
 
-class Upkeep:
+class Maintenance:
     """Call `look` a few times a second; `say` tells people what it finds."""
 
     def __init__(
-        self, client: Client, rules: RulesFile, events: Events, say: Callable[[str], None]
+        self,
+        client: Client,
+        rules: RulesFile,
+        events: RuleSubscriptions,
+        say: Callable[[str], None],
     ) -> None:
         self._client, self._rules, self._events, self._say = client, rules, events, say
         self._pause, self._next_try = FIRST_PAUSE_S, 0.0
         self._found = rules.current()
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Start a broker that is missing, follow rules that have changed."""
         if (new := self._rules.current()) is not self._found:
             self._found = new

@@ -18,10 +18,11 @@ from wakebus.broker.errors import WakebusError
 from wakebus.broker.protocol import wire
 from wakebus.broker.protocol.message import Message
 from wakebus.plugin.processes import environment
-from wakebus.plugin.processes import run as process
+from wakebus.plugin.processes.cancel import Cancel
+from wakebus.plugin.processes.run import run_process
 from wakebus.plugin.receive.message_file import message_file
 from wakebus.plugin.rules.model import Rule
-from wakebus.plugin.rules.sanitize import clean
+from wakebus.plugin.rules.sanitize import sanitize
 
 AT_ONCE: Final = 8
 MAX_TAIL: Final = 4096
@@ -65,7 +66,7 @@ class Commands:
     def __init__(self, at_once: int = AT_ONCE) -> None:
         self._room = threading.Condition()
         self._left = at_once
-        self._cancel = process.Cancel()
+        self._cancel = Cancel()
 
     def run(
         self, rule: Rule, message: Message, *, environ: Mapping[str, str] = os.environ
@@ -99,12 +100,12 @@ class Commands:
 
 
 def _run(
-    rule: Rule, command: str, message: Message, environ: Mapping[str, str], cancel: process.Cancel
+    rule: Rule, command: str, message: Message, environ: Mapping[str, str], cancel: Cancel
 ) -> CommandResult:
     data, started = wire.dumps(message.to_wire()), time.time()
     try:
         with message_file(data) as file:
-            done = process.run(
+            done = run_process(
                 [*_SHELL, command],
                 env=_environment(rule, message, data, file, environ),
                 stdin=data,
@@ -120,7 +121,7 @@ def _run(
         signal=done.signal,
         timed_out=done.timed_out,
         cancelled=done.cancelled,
-        tail=clean(done.stderr.decode(errors="replace")).strip(),
+        tail=sanitize(done.stderr.decode(errors="replace")).strip(),
         tail_cut=done.stderr_cut,
         started=started,
         ended=time.time(),
@@ -129,6 +130,6 @@ def _run(
 
 def _environment(
     rule: Rule, message: Message, data: bytes, file: str, environ: Mapping[str, str]
-) -> environment.Environment:
+) -> environment.ChildEnvironment:
     fields = environment.fields(message) | {"MESSAGE": data.decode(), "MESSAGE_FILE": file}
     return environment.base(environ, rule.env) | environment.encode(fields)

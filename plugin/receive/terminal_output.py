@@ -11,7 +11,7 @@ import threading
 from typing import TextIO
 
 
-class Screen:
+class TerminalOutput:
     """Prints texts to `stream` (standard output) without mixing them."""
 
     def __init__(self, stream: TextIO | None = None) -> None:

@@ -19,8 +19,8 @@ from typing import Any, Final
 
 from wakebus.broker import Delivery, WakebusError
 from wakebus.broker.errors import NotRunning
-from wakebus.plugin.processes import run as process
-from wakebus.plugin.prompt.label import Item
+from wakebus.plugin.processes.cancel import Cancel
+from wakebus.plugin.prompt.label import PromptItem
 from wakebus.plugin.rules.match import Plan
 
 AT_ONCE: Final = 4
@@ -41,7 +41,9 @@ class Job:
     `ahead`: its lane goes on meanwhile, for the next message may be one that interrupts.
     """
 
-    def __init__(self, delivery: Delivery, plan: Plan, item: Item, *, ahead: bool = False) -> None:
+    def __init__(
+        self, delivery: Delivery, plan: Plan, item: PromptItem, *, ahead: bool = False
+    ) -> None:
         self.delivery, self.plan, self.item, self.ahead = delivery, plan, item, ahead
         self.arrived = 0.0
         self.outcome: Outcome = {}
@@ -78,7 +80,7 @@ class _Session:
     def __init__(self) -> None:
         self.waiting: deque[Job] = deque()
         self.turns: deque[float] = deque(maxlen=FLOOD_TURNS)  # when the last ones began
-        self.running: process.Cancel | None = None
+        self.running: Cancel | None = None
         self.interrupted_by = ""
         self.rested = False
 
@@ -114,11 +116,11 @@ class _Session:
         return jobs
 
 
-Run = Callable[[str, Sequence[Job], process.Cancel], bool]
+RunTurn = Callable[[str, Sequence[Job], Cancel], bool]
 Wait = Callable[[threading.Condition, float | None], object]
 
 
-class Turns:
+class TurnQueue:
     """
     `run(session, jobs, cancel)` does one turn, fills each job's outcome and returns whether it
     was cut off by `cancel`; a WakebusError means that none of it may be acknowledged. `now`,
@@ -127,7 +129,7 @@ class Turns:
 
     def __init__(
         self,
-        run: Run,
+        run: RunTurn,
         *,
         at_once: int = AT_ONCE,
         now: Callable[[], float] = time.monotonic,
@@ -235,7 +237,7 @@ class Turns:
         jobs = session.gather()
         if not jobs[0].asked:
             session.turns.append(self._now())
-        session.running = process.Cancel()
+        session.running = Cancel()
         self._lock.notify_all()
         return jobs
 
@@ -269,7 +271,7 @@ class Turns:
             self._lock.notify_all()
 
 
-def begin(jobs: Sequence[Job], token: str) -> list[Job]:
+def start_jobs(jobs: Sequence[Job], token: str) -> list[Job]:
     """Say that work on each job begins; return those that are still ours."""
     shown: str | None = token
     for job in reversed(jobs):
@@ -282,7 +284,7 @@ def begin(jobs: Sequence[Job], token: str) -> list[Job]:
     return [job for job in jobs if job.error is None]
 
 
-def tell(
+def fill_outcomes(
     jobs: Sequence[Job], turn: dict[str, Any], told: dict[str, Any], context: Sequence[str]
 ) -> None:
     """Fill each job's outcome; the answer was the newest's. `context`: ids of notes it saw."""

@@ -11,7 +11,7 @@ from typing import Final, Literal, NamedTuple
 
 from wakebus.broker.protocol import topics
 from wakebus.broker.protocol.message import Message
-from wakebus.plugin.rules.model import PLAIN, WAKES, Host, Reply, Rule, Rules, Wake
+from wakebus.plugin.rules.model import PLAIN, WAKES, HostKind, Reply, Rule, Rules, Wake
 
 ANY: Final = "*"
 UNMATCHED: Final = "{from}: {text}"
@@ -71,14 +71,14 @@ def _glob(value: str, patterns: tuple[str, ...]) -> bool:
     return any(fnmatchcase(value, p) if value else not p for p in patterns)
 
 
-def effective_wake(rule: Rule | None, message: Message, host: Host) -> Wake:
+def effective_wake(rule: Rule | None, message: Message, host: HostKind) -> Wake:
     """Return how much the message disturbs: the rule, else its type; the sender may lower it."""
     wake = rule.wake if rule and rule.wake else _default_wake(rule, message, host)
     asked = [w for w in WAKES if w == message.wake]
     return max([wake, *asked], key=WAKES.index)
 
 
-def _default_wake(rule: Rule | None, message: Message, host: Host) -> Wake:
+def _default_wake(rule: Rule | None, message: Message, host: HostKind) -> Wake:
     if rule is None and host == "agent":
         return "immediate"
     # In a gateway a text without a chat has nobody whose conversation it could begin.
@@ -92,7 +92,7 @@ def session_of(message: Message) -> str:
 
 
 def effective_reply(
-    rule: Rule | None, message: Message, host: Host, *, sender_known: bool, asks: bool
+    rule: Rule | None, message: Message, host: HostKind, *, sender_known: bool, asks: bool
 ) -> Reply:
     """
     Return where a turn's answer goes: the rule, else the host's default.
@@ -118,7 +118,7 @@ def _reports(type_: str) -> bool:
 def plan(
     rules: Rules,
     message: Message,
-    host: Host,
+    host: HostKind,
     *,
     sender_known: bool = False,
     asks: bool = False,
@@ -144,7 +144,7 @@ def plan(
     )
 
 
-def _prints(rule: Rule | None, host: Host) -> Literal["no", "terminal", "channel"]:
+def _prints(rule: Rule | None, host: HostKind) -> Literal["no", "terminal", "channel"]:
     if rule is None:
         # A gateway's terminal is a log that nobody reads.
         return "channel" if host == "gateway" else "terminal"

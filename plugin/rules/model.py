@@ -15,7 +15,7 @@ Wake = Literal["immediate", "next_turn", "silent"]
 Reply = Literal["sender", "channel", "home", "both", "none"]
 OnRedelivery = Literal["turn", "context", "skip"]
 Print = Literal[False, True, "always"]
-Host = Literal["agent", "terminal", "gateway", "cli"]
+HostKind = Literal["agent", "terminal", "gateway", "cli"]
 """Where: `listen --agent`, plain `listen`, a chat gateway, an agent's own terminal."""
 
 WAKES: Final[tuple[Wake, ...]] = get_args(Wake)

@@ -13,9 +13,9 @@ from functools import lru_cache
 from typing import Final, Literal, NamedTuple
 
 from wakebus.broker.protocol.message import Message
-from wakebus.plugin.rules.sanitize import clean, clean_line, clean_terminal
+from wakebus.plugin.rules.sanitize import sanitize, sanitize_line, sanitize_terminal
 
-Target = Literal["terminal", "plain"]
+RenderTarget = Literal["terminal", "plain"]
 """`terminal`: colours are shown; `plain`: for a model, a chat or a file, they render to nothing."""
 
 COLORS: Final[Mapping[str, str]] = {
@@ -29,7 +29,7 @@ _TOKEN: Final = re.compile(r"\{\{|\}\}|\{([a-z_]+)(?::([^{}\n]*))?\}")
 _DIRECTIVE: Final = re.compile(r"%(?:[-_0^#]?[aAbBcCdDeFgGHIjklmMnpPrRsStTuUVwWxXyYzZ%]|(.?.?))")
 
 
-class Part(NamedTuple):
+class FormatPart(NamedTuple):
     """A piece of a format: literal text (`name` is "") or a placeholder."""
 
     literal: str
@@ -40,49 +40,49 @@ class Part(NamedTuple):
 class Template(NamedTuple):
     """A compiled format. `unknown`: what looks like a placeholder and is none, as written."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[FormatPart, ...]
     unknown: tuple[str, ...]
 
 
 _FIELDS: Final[Mapping[str, Callable[[Message], str]]] = {
-    "from": lambda message: clean_line(message.sender),
-    "text": lambda message: clean(message.text),
-    "type": lambda message: clean_line(message.type),
-    "channel": lambda message: clean_line(message.channel, 512),
-    "id": lambda message: clean_line(message.id),
-    "session": lambda message: clean_line(message.session or ""),
-    "to": lambda message: clean_line(message.to),
+    "from": lambda message: sanitize_line(message.sender),
+    "text": lambda message: sanitize(message.text),
+    "type": lambda message: sanitize_line(message.type),
+    "channel": lambda message: sanitize_line(message.channel, 512),
+    "id": lambda message: sanitize_line(message.id),
+    "session": lambda message: sanitize_line(message.session or ""),
+    "to": lambda message: sanitize_line(message.to),
 }
 
 
 @lru_cache(maxsize=256)
 def compile_format(source: str) -> Template:
     """Return the format's parts; anything compiles."""
-    parts: list[Part] = []
+    parts: list[FormatPart] = []
     unknown: list[str] = []
     end = 0
     for token in _TOKEN.finditer(source):
-        parts.append(Part(source[end : token.start()]))
+        parts.append(FormatPart(source[end : token.start()]))
         end = token.end()
         part = _part(token)
         if part is None:
             unknown.append(token[0])
-            part = Part(token[0])
+            part = FormatPart(token[0])
         parts.append(part)
-    parts.append(Part(source[end:]))
-    return Template(tuple(part for part in parts if part != Part("")), tuple(unknown))
+    parts.append(FormatPart(source[end:]))
+    return Template(tuple(part for part in parts if part != FormatPart("")), tuple(unknown))
 
 
-def _part(token: re.Match[str]) -> Part | None:
+def _part(token: re.Match[str]) -> FormatPart | None:
     if token[1] is None:
-        return Part(token[0][0])
+        return FormatPart(token[0][0])
     name, spec = token[1], token[2]
     known = (
         name == "ts"
         or (name == "color" and sgr(spec or "") is not None)
         or (spec is None and (name in _FIELDS or name in ("bold", "reset")))
     )
-    return Part("", name, spec or "") if known else None
+    return FormatPart("", name, spec or "") if known else None
 
 
 def sgr(color: str) -> str | None:
@@ -101,20 +101,20 @@ def doubtful_times(template: Template) -> list[str]:
     return [hit[0] for spec in specs for hit in _DIRECTIVE.finditer(spec) if hit[1] is not None]
 
 
-def render(source: str, message: Message, target: Target, *, color: bool = True) -> str:
+def render(source: str, message: Message, target: RenderTarget, *, color: bool = True) -> str:
     """Return the format filled with the message's fields. `color=False`: a dumb terminal."""
     styled = target == "terminal" and color
     text = "".join(_fill(part, message, styled) for part in compile_format(source).parts)
-    return clean_terminal(text) if styled else clean(text)
+    return sanitize_terminal(text) if styled else sanitize(text)
 
 
-def _fill(part: Part, message: Message, styled: bool) -> str:
+def _fill(part: FormatPart, message: Message, styled: bool) -> str:
     if not part.name:
         return part.literal
     if field := _FIELDS.get(part.name):
         return field(message)
     if part.name == "ts":
-        return clean_line(time_text(message.ts, part.spec))
+        return sanitize_line(time_text(message.ts, part.spec))
     if not styled:
         return ""
     return {"bold": "\x1b[1m", "reset": "\x1b[0m"}.get(part.name) or sgr(part.spec) or ""

@@ -12,12 +12,12 @@ from wakebus.adapters.sanitize import line, plain
 RESET: Final = "\x1b[0m"
 
 
-def clean(text: str) -> str:
+def sanitize(text: str) -> str:
     r"""Return `text` without control, escape, bidi and hiding characters; keeps \n and \t."""
     return plain(text)
 
 
-def clean_terminal(text: str) -> str:
+def sanitize_terminal(text: str) -> str:
     """Return `text` cleaned, but with its colours and styles (SGR), which end where it ends."""
     text = plain(text, keep_colors=True)
     last = text.rfind("\x1b")
@@ -27,6 +27,6 @@ def clean_terminal(text: str) -> str:
     return body + RESET + text[len(body) :]
 
 
-def clean_line(text: str, limit: int = 256) -> str:
+def sanitize_line(text: str, limit: int = 256) -> str:
     """Return `text` cleaned, on one line, at most `limit` characters."""
     return line(text, limit)

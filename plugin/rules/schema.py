@@ -14,11 +14,11 @@ from yaml.nodes import Node, SequenceNode
 from wakebus.broker.errors import BadTopic
 from wakebus.broker.protocol.message import NAME
 from wakebus.broker.protocol.topics import check_pattern
-from wakebus.plugin.rules import yaml_values as nodes
+from wakebus.plugin.rules import yaml_values
 from wakebus.plugin.rules.errors import Problem, RulesError
 from wakebus.plugin.rules.model import ON_REDELIVERY, REPLIES, WAKES, Role, Rule, Rules
 from wakebus.plugin.rules.render import compile_format, doubtful_times, sgr
-from wakebus.plugin.rules.yaml_values import Entry, Wrong
+from wakebus.plugin.rules.yaml_values import MapEntry, Wrong
 
 MAX_RULES: Final = 1000
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
@@ -31,71 +31,73 @@ def _print(node: Node) -> Any:
     if node.value == "always":
         return "always"
     try:
-        return nodes.flag(node)
+        return yaml_values.flag(node)
     except Wrong as wrong:
-        raise Wrong(wrong.line, "", f"{nodes.kind(node)}; write true, false or always") from wrong
+        raise Wrong(
+            wrong.line, "", f"{yaml_values.kind(node)}; write true, false or always"
+        ) from wrong
 
 
 def _filled(node: Node) -> str:
-    value = nodes.text(node)
+    value = yaml_values.text(node)
     if not value.strip():
-        raise Wrong(nodes.line_of(node), "", "empty; leave the key out instead")
+        raise Wrong(yaml_values.line_of(node), "", "empty; leave the key out instead")
     if "\0" in value:
-        raise Wrong(nodes.line_of(node), "", "holds a NUL character")
+        raise Wrong(yaml_values.line_of(node), "", "holds a NUL character")
     return value
 
 
 def _variables(node: Node) -> tuple[str, ...]:
-    names = nodes.texts(node)
+    names = yaml_values.texts(node)
     for name in names:
         if not _VARIABLE.match(name):
             text = f"{name[:40]!r} is no name of a variable; list names, not values"
-            raise Wrong(nodes.line_of(node), "", text)
+            raise Wrong(yaml_values.line_of(node), "", text)
     return names
 
 
 def _endpoint(node: Node) -> str:
-    name = nodes.text(node)
+    name = yaml_values.text(node)
     if not NAME.match(name):
         text = f"{name[:80]!r}: an endpoint name has 1 to 64 of the characters A-Z a-z 0-9 _ -"
-        raise Wrong(nodes.line_of(node), "", text)
+        raise Wrong(yaml_values.line_of(node), "", text)
     return name
 
 
 def _patterns(node: Node) -> tuple[str, ...]:
-    found = nodes.texts(node)
+    found = yaml_values.texts(node)
     for pattern in found:
         try:
             check_pattern(pattern)
         except BadTopic as exc:
-            raise Wrong(nodes.line_of(node), "", exc.text) from exc
+            raise Wrong(yaml_values.line_of(node), "", exc.text) from exc
     return found
 
 
 def _milliseconds(node: Node) -> int:
-    return int(nodes.number(0, 600_000)(node))
+    return int(yaml_values.number(0, 600_000)(node))
 
 
 _RULE: Final[Mapping[str, Read]] = {
-    "match_type": nodes.texts,
-    "match_from": nodes.texts,
-    "match_channel": nodes.texts,
+    "match_type": yaml_values.texts,
+    "match_from": yaml_values.texts,
+    "match_channel": yaml_values.texts,
     "match_topic": _patterns,
     "print": _print,
-    "print_format": nodes.text,
-    "context": nodes.flag,
-    "context_format": nodes.text,
+    "print_format": yaml_values.text,
+    "context": yaml_values.flag,
+    "context_format": yaml_values.text,
     "command": _filled,
-    "wake": nodes.one_of(WAKES),
-    "reply": nodes.one_of(REPLIES),
+    "wake": yaml_values.one_of(WAKES),
+    "reply": yaml_values.one_of(REPLIES),
     "coalesce_ms": _milliseconds,
-    "interrupt": nodes.flag,
-    "on_redelivery": nodes.one_of(ON_REDELIVERY),
-    "timeout_s": nodes.number(0.1, 86_400),
+    "interrupt": yaml_values.flag,
+    "on_redelivery": yaml_values.one_of(ON_REDELIVERY),
+    "timeout_s": yaml_values.number(0.1, 86_400),
     "env": _variables,
 }
 _TOP: Final = ("bus", "role_map", "default_sender", "callbacks")
-_ROLE: Final[Mapping[str, Read]] = {"name": _filled, "color": nodes.text}
+_ROLE: Final[Mapping[str, Read]] = {"name": _filled, "color": yaml_values.text}
 _BUS: Final[Mapping[str, Read]] = {"endpoint": _endpoint}
 
 # Keys that mean nothing without another one; said, because it is always a slip.
@@ -115,7 +117,7 @@ def read_rules(text: str, source: str) -> Rules:
     """Return the rules in `text`. `source` names it in messages. Raises RulesError."""
     reader = _Reader(source)
     try:
-        node = nodes.parse(text)
+        node = yaml_values.parse(text)
         rules = reader.rules(node) if node else Rules(source=source)
     except Wrong as wrong:
         reader.wrong(wrong)
@@ -155,24 +157,24 @@ class _Reader:
             warnings=tuple(sorted(self.warnings, key=lambda warning: warning.line)),
         )
 
-    def _map(self, node: Node, key: str, known: Any) -> dict[str, Entry]:
+    def _map(self, node: Node, key: str, known: Any) -> dict[str, MapEntry]:
         """Return the entries with known keys that are not left empty."""
         try:
-            found = nodes.entries(node, key, self.wrong)
+            found = yaml_values.entries(node, key, self.wrong)
         except Wrong as wrong:
             self.wrong(wrong)
             return {}
         for entry in found.values():
             if known and entry.key not in known:
-                text = f"unknown key{nodes.near(entry.key, known)}"
+                text = f"unknown key{yaml_values.near(entry.key, known)}"
                 self.wrong(Wrong(entry.line, entry.key[:80], text))
         return {
             name: entry
             for name, entry in found.items()
-            if not nodes.is_nothing(entry.node) and (not known or name in known)
+            if not yaml_values.is_nothing(entry.node) and (not known or name in known)
         }
 
-    def _value(self, entry: Entry, read: Read) -> Any:
+    def _value(self, entry: MapEntry, read: Read) -> Any:
         try:
             return read(entry.node)
         except Wrong as wrong:
@@ -198,19 +200,19 @@ class _Reader:
 
     def _callbacks(self, node: Node) -> tuple[Rule, ...]:
         try:
-            found = list(nodes.items(node, "callbacks"))
+            found = list(yaml_values.items(node, "callbacks"))
         except Wrong as wrong:
             self.wrong(wrong)
             return ()
         if len(found) > MAX_RULES:
-            self.wrong(Wrong(nodes.line_of(node), "callbacks", f"over {MAX_RULES} rules"))
+            self.wrong(Wrong(yaml_values.line_of(node), "callbacks", f"over {MAX_RULES} rules"))
             return ()
         rules = tuple(self._rule(item, number) for number, item in enumerate(found, 1))
         self._warn_unreachable(rules)
         return rules
 
     def _rule(self, node: Node, number: int) -> Rule:
-        line = nodes.line_of(node)
+        line = yaml_values.line_of(node)
         before = len(self.problems)
         values = self._values(node, f"rule {number}", _RULE)
         rule = Rule(**values, number=number, where=f"{self._source}:{line}")
@@ -219,10 +221,10 @@ class _Reader:
         if not any(key in values for key in _MATCHES):
             text = 'matches nothing it names; add match_type ("*" for every message)'
             self.wrong(Wrong(line, f"rule {number}", text))
-        self._warn_rule(rule, nodes.entries(node, "", self.wrong))
+        self._warn_rule(rule, yaml_values.entries(node, "", self.wrong))
         return rule
 
-    def _warn_rule(self, rule: Rule, stated: Mapping[str, Entry]) -> None:
+    def _warn_rule(self, rule: Rule, stated: Mapping[str, MapEntry]) -> None:
         for key in ("print_format", "context_format"):
             if key in stated:
                 self._warn_format(getattr(rule, key), key, stated[key].line)
@@ -238,7 +240,7 @@ class _Reader:
         template = compile_format(source)
         for name in template.unknown:
             known = ("from", "text", "type", "ts", "channel", "id", "session", "to")
-            hint = nodes.near(name.strip("{}"), known)
+            hint = yaml_values.near(name.strip("{}"), known)
             self.warn(line, key, f"unknown placeholder {name}; it stays as it is{hint}")
         for directive in doubtful_times(template):
             self.warn(line, key, f"{directive} is not known to every strftime")

@@ -14,12 +14,12 @@ from typing import Final, NamedTuple
 
 from wakebus.broker.protocol.message import Message
 from wakebus.plugin.processes import environment
-from wakebus.plugin.processes import run as process
+from wakebus.plugin.processes.run import CannotSpawn, Finished, run_process
 from wakebus.plugin.rules.errors import ScriptError
 from wakebus.plugin.rules.file_trust import refusal
 from wakebus.plugin.rules.model import PLAIN
-from wakebus.plugin.rules.render import Target, render
-from wakebus.plugin.rules.sanitize import clean, clean_line, clean_terminal
+from wakebus.plugin.rules.render import RenderTarget, render
+from wakebus.plugin.rules.sanitize import sanitize, sanitize_line, sanitize_terminal
 
 TIMEOUT_S: Final = 5.0
 MAX_OUTPUT: Final = 64 << 10
@@ -57,49 +57,49 @@ def find_script(source: str) -> Path:
 def run_script(
     source: str,
     message: Message,
-    target: Target,
+    target: RenderTarget,
     *,
     environ: Mapping[str, str],
     timeout: float = TIMEOUT_S,
 ) -> str:
     """Return what the script printed, cleaned. Raises ScriptError."""
     path = find_script(source)
-    fields = {name: clean(value) for name, value in environment.fields(message).items()}
+    fields = {name: sanitize(value) for name, value in environment.fields(message).items()}
     fields["FORMAT_MODE"] = "print" if target == "terminal" else "context"
     env = environment.base(environ) | environment.encode(fields)
     try:
-        done = process.run(
+        done = run_process(
             [str(path)], env=env, timeout=timeout, stdout_limit=MAX_OUTPUT, end_group=True
         )
-    except process.CannotStart as exc:
+    except CannotSpawn as exc:
         raise ScriptError(f"script {path}: {exc}") from exc
     if done.timed_out:
         raise ScriptError(f"script {path}: did not end within {timeout:g} s and was ended")
     if not done.ok:
         raise ScriptError(f"script {path}: {_how(done)}")
     text = done.stdout.decode(errors="ignore" if done.stdout_cut else "replace")
-    text = (clean_terminal if target == "terminal" else clean)(text).strip()
-    if not clean(text).strip():
+    text = (sanitize_terminal if target == "terminal" else sanitize)(text).strip()
+    if not sanitize(text).strip():
         raise ScriptError(f"script {path}: printed nothing{_tail(done)}")
     if done.stdout_cut:
         raise ScriptError(f"script {path}: printed over {MAX_OUTPUT >> 10} KiB")
     return text
 
 
-def _how(done: process.Finished) -> str:
+def _how(done: Finished) -> str:
     how = f"ended by {done.signal}" if done.signal else f"exit status {done.status}"
     return how + _tail(done)
 
 
-def _tail(done: process.Finished) -> str:
-    said = clean_line(done.stderr.decode(errors="replace"), 200)
+def _tail(done: Finished) -> str:
+    said = sanitize_line(done.stderr.decode(errors="replace"), 200)
     return f" ({said})" if said else ""
 
 
 def render_or_script(
     source: str,
     message: Message,
-    target: Target,
+    target: RenderTarget,
     *,
     environ: Mapping[str, str],
     color: bool = True,
@@ -112,4 +112,4 @@ def render_or_script(
         text = run_script(source, message, target, environ=environ, timeout=timeout)
     except ScriptError as exc:
         return Rendered(render(PLAIN, message, target, color=color), exc.text)
-    return Rendered(text if color else clean(text))
+    return Rendered(text if color else sanitize(text))

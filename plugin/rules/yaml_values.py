@@ -32,7 +32,7 @@ class Wrong(Exception):
         self.line, self.key, self.text = line, key, text
 
 
-class Entry(NamedTuple):
+class MapEntry(NamedTuple):
     """One `key: value` of a map."""
 
     key: str
@@ -82,7 +82,7 @@ def _tag(node: Node) -> str:
     return str(node.tag).removeprefix(_TAG)
 
 
-def entries(node: Node, key: str, wrong: Callable[[Wrong], None]) -> dict[str, Entry]:
+def entries(node: Node, key: str, wrong: Callable[[Wrong], None]) -> dict[str, MapEntry]:
     """Return the entries of a map, merged ones (`<<`) included. Repeated keys go to `wrong`."""
     return _Maps(key, wrong).entries(node)
 
@@ -91,16 +91,16 @@ class _Maps:
     # A merged map is read once, however often it is named: `<<` cannot explode.
     def __init__(self, key: str, wrong: Callable[[Wrong], None]) -> None:
         self._key, self._wrong = key, wrong
-        self._done: dict[int, dict[str, Entry]] = {}
+        self._done: dict[int, dict[str, MapEntry]] = {}
 
-    def entries(self, node: Node) -> dict[str, Entry]:
+    def entries(self, node: Node) -> dict[str, MapEntry]:
         if not isinstance(node, MappingNode):
             raise Wrong(line_of(node), self._key, f"{kind(node)} where a map (key: value) belongs")
         if id(node) in self._done:
             return self._done[id(node)]
         self._done[id(node)] = {}
-        own: dict[str, Entry] = {}
-        merged: dict[str, Entry] = {}
+        own: dict[str, MapEntry] = {}
+        merged: dict[str, MapEntry] = {}
         for name, value in node.value:
             if _tag(name) == "merge":
                 merged = {**self._merged(value), **merged}
@@ -109,13 +109,13 @@ class _Maps:
         self._done[id(node)] = {**merged, **own}
         return self._done[id(node)]
 
-    def _merged(self, value: Node) -> dict[str, Entry]:
-        found: dict[str, Entry] = {}
+    def _merged(self, value: Node) -> dict[str, MapEntry]:
+        found: dict[str, MapEntry] = {}
         for node in value.value if isinstance(value, SequenceNode) else [value]:
             found = {**self.entries(node), **found}
         return found
 
-    def _put(self, own: dict[str, Entry], name: Node, value: Node) -> None:
+    def _put(self, own: dict[str, MapEntry], name: Node, value: Node) -> None:
         if not isinstance(name, ScalarNode):
             self._wrong(Wrong(line_of(name), self._key, f"{kind(name)} where a key belongs"))
             return
@@ -123,7 +123,7 @@ class _Maps:
             first = own[name.value].line
             text = f"stands here twice (first on line {first})"
             self._wrong(Wrong(line_of(name), name.value, text))
-        own[name.value] = Entry(name.value, line_of(name), value)
+        own[name.value] = MapEntry(name.value, line_of(name), value)
 
 
 def items(node: Node, key: str) -> Iterator[Node]:

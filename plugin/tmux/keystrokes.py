@@ -25,7 +25,7 @@ from wakebus.plugin.tmux.panes import (
     is_paste,
     literal,
     parse,
-    pick,
+    pick_pane,
 )
 
 # An Enter that comes too soon is a line break to a TUI, not the end of the input. After keys: Codex
@@ -47,7 +47,7 @@ class Typed(NamedTuple):
     left_mode: bool
 
 
-def find(target: str) -> Pane:
+def find_pane(target: str) -> Pane:
     """Return the pane that `target` names (panes.pick). Raises NoPane, TmuxError."""
     try:
         listing = _tmux("list-panes", "-a", "-F", FORMAT)
@@ -57,7 +57,7 @@ def find(target: str) -> Pane:
         step = "Start one: tmux new-session -d -s lead-agent 'claude'"
         text = f"there is no {target!r}, because no tmux server answers ({exc.text})"
         raise NoPane(text, step=step) from exc
-    return pick(parse(listing), target)
+    return pick_pane(parse(listing), target)
 
 
 def type_text(pane: Pane, text: str, *, sleep: Callable[[float], None] = time.sleep) -> Typed:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from wakebus.broker.errors import WakebusError
-from wakebus.plugin.rules.sanitize import clean
+from wakebus.plugin.rules.sanitize import sanitize
 
 MAX_TEXT: Final = 256 * 1024  # bytes; what is longer belongs into a file whose name is sent
 # Characters that are typed key by key. tmux takes a command line of at most 16 KiB, and agents'
@@ -73,7 +73,7 @@ def _pane(row: Sequence[str]) -> Pane:
     return Pane(row[0], row[1], row[2], *flags, row[9], session, window_name)
 
 
-def pick(panes: Sequence[Pane], target: str) -> Pane:
+def pick_pane(panes: Sequence[Pane], target: str) -> Pane:
     """
     Return the pane that `target` names exactly: S, S:W, S:W.P or %N. Raises NoPane.
 
@@ -140,7 +140,7 @@ def check(pane: Pane) -> None:
 
 def literal(text: str) -> str:
     """Return what of `text` can be typed: no control characters, no line break at its end."""
-    text = clean(text).rstrip("\n")
+    text = sanitize(text).rstrip("\n")
     # To Claude Code, Gemini and shells a backslash before Enter means: the text goes on.
     return f"{text} " if text.endswith("\\") else text
 

@@ -14,7 +14,7 @@ from wakebus.plugin.hermes.gateway.turn import Steps
 from wakebus.plugin.prompt.pending_context import Context, context_file
 from wakebus.plugin.receive.answers import Answers
 from wakebus.plugin.receive.dispatch import Dispatch
-from wakebus.plugin.receive.terminal_output import Screen
+from wakebus.plugin.receive.terminal_output import TerminalOutput
 from wakebus.plugin.rules.load import RulesFile
 
 QUICK = Steps(look=0.01, settle=0.3, delivery=20.0)
@@ -51,7 +51,7 @@ class Gateway:
         self.context = Context(context_file(folder, name))
         rules = RulesFile(write_rules(folder, *callbacks), required=True)
         self.dispatch = Dispatch(
-            name, rules, self.host, self.context, screen=Screen(self.printed), environ={}
+            name, rules, self.host, self.context, screen=TerminalOutput(self.printed), environ={}
         )
         self.client.register(name, self.dispatch.handle)
         self.sender = Client(address)

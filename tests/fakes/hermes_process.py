@@ -15,11 +15,11 @@ from wakebus.broker.protocol.message import Message
 from wakebus.plugin.hermes import process_kind as live
 from wakebus.plugin.hermes.runtime import Runtime
 from wakebus.plugin.processes.cancel import Cancel
-from wakebus.plugin.prompt.label import Item
+from wakebus.plugin.prompt.label import PromptItem
 from wakebus.plugin.receive.answers import Answers
-from wakebus.plugin.receive.host import Order
+from wakebus.plugin.receive.host import TurnRequest
 from wakebus.plugin.receive.listen_host import Listener
-from wakebus.plugin.receive.terminal_output import Screen
+from wakebus.plugin.receive.terminal_output import TerminalOutput
 from wakebus.plugin.receive.turn_queue import Job
 
 
@@ -87,7 +87,7 @@ class Station:
     def _make_host(
         self, found: live.Live, name: str, answers: Answers, runtime: Runtime, stop: threading.Event
     ) -> tuple[Any, Any]:
-        return ListenerHost(name, answers), Screen(self.printed)
+        return ListenerHost(name, answers), TerminalOutput(self.printed)
 
     def start(self) -> "Station":
         """Start its thread."""
@@ -104,9 +104,9 @@ class Station:
     def turn(self, message: Message, session_id: str = "s1", task_id: str = "t1") -> Any:
         """Return a `watch.over` of a turn on `message`; begin it with `begin`."""
         delivery = SimpleNamespace(message=message)
-        job = Job(delivery, None, Item(message, message.text))  # type: ignore[arg-type]
+        job = Job(delivery, None, PromptItem(message, message.text))  # type: ignore[arg-type]
         marker = "0123456789abcdef01234567"
-        return self.runtime.watch.over(Order("s", [job], marker, marker, "tok", Cancel()))
+        return self.runtime.watch.over(TurnRequest("s", [job], marker, marker, "tok", Cancel()))
 
     def begin(self, session_id: str = "s1", task_id: str = "t1") -> None:
         """Have Hermes begin that turn."""

@@ -16,7 +16,7 @@ from wakebus.plugin.hermes.terminal.host import CliHost
 from wakebus.plugin.prompt.pending_context import Context, context_file
 from wakebus.plugin.receive.answers import Answers
 from wakebus.plugin.receive.dispatch import Dispatch
-from wakebus.plugin.receive.terminal_output import Screen
+from wakebus.plugin.receive.terminal_output import TerminalOutput
 from wakebus.plugin.rules.load import RulesFile
 
 
@@ -63,7 +63,7 @@ class Terminal:
         self.bus.host, self.bus.context = host, self.context
         self.bus.endpoint, self.bus.mode = name, "cli"
         rules = RulesFile(write_rules(folder, *callbacks), required=True)
-        screen = Screen(self.printed)
+        screen = TerminalOutput(self.printed)
         self.dispatch = Dispatch(name, rules, host, self.context, screen=screen)
         self.client.register(name, self.dispatch.handle)
 

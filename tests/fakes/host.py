@@ -15,7 +15,7 @@ from wakebus.plugin.prompt.pending_context import Context, context_file
 from wakebus.plugin.receive.answers import Answers
 from wakebus.plugin.receive.dispatch import Dispatch
 from wakebus.plugin.receive.listen_host import Listener
-from wakebus.plugin.receive.terminal_output import Screen
+from wakebus.plugin.receive.terminal_output import TerminalOutput
 from wakebus.plugin.rules.load import RulesFile
 
 Outcome = dict[str, Any]
@@ -65,7 +65,7 @@ class Host:
             self.rules,
             Listener(name, Answers(self.client, name, self.stop), command, environ),
             self.context,
-            screen=Screen(self.printed),
+            screen=TerminalOutput(self.printed),
             environ=environ,
         )
         self.client.register(name, self.dispatch.handle, takeover=takeover)

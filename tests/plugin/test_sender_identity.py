@@ -8,7 +8,7 @@ import pytest
 from fakes.desk import NONE, Desk, Env
 from fakes.tmux import Tmux
 from wakebus.broker.errors import BadName
-from wakebus.plugin import sender_identity as who
+from wakebus.plugin import sender_identity
 from wakebus.plugin.rules.errors import RulesError
 from wakebus.plugin.sender_identity import Sender, fitting, sender
 
@@ -76,7 +76,7 @@ def test_tmux_session(tmux: Tmux, monkeypatch: pytest.MonkeyPatch, home: Path) -
     """role_map by session, else the session's own name; default_sender is for outside of tmux."""
     for name, value in tmux.env.items():
         monkeypatch.setenv(name, value)
-    assert who.tmux_session(os.environ) == "my session"
+    assert sender_identity.tmux_session(os.environ) == "my session"
     assert sender(None, os.environ) == Sender("my-session")
     rules(home)
     assert sender(None, os.environ) == Sender("builder")

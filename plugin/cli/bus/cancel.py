@@ -4,9 +4,9 @@ import argparse
 import os
 
 from wakebus.broker.errors import Refused, UnknownId
-from wakebus.plugin import sender_identity as who
+from wakebus.plugin import sender_identity
 from wakebus.plugin.cli import notify
-from wakebus.plugin.cli.output import OK, tell, tell_json
+from wakebus.plugin.cli.output import OK, echo, echo_json
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -25,7 +25,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 def run(args: argparse.Namespace) -> int:
     """Take it back, or say why not."""
-    by = who.sender(args.sender, os.environ).name
+    by = sender_identity.sender(args.sender, os.environ).name
     with notify.connect(None) as client:
         try:
             receipt = client.cancel(args.id, by=by)
@@ -35,9 +35,9 @@ def run(args: argparse.Namespace) -> int:
             step = f"What became of it: wakebus trace {args.id}"
             raise Refused(exc.text, step=step) from exc
     if args.json:
-        tell_json({"id": receipt.id, "state": receipt.state, "reason": receipt.reason})
+        echo_json({"id": receipt.id, "state": receipt.state, "reason": receipt.reason})
     else:
-        tell(
+        echo(
             f"{receipt.id} is {receipt.reason}; to send it all the same: "
             f"wakebus dead retry {receipt.id}"
         )

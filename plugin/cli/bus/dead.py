@@ -17,10 +17,10 @@ from typing import Any, Final
 
 from wakebus.broker.client.client import Client
 from wakebus.broker.errors import Refused
-from wakebus.plugin import sender_identity as who
+from wakebus.plugin import sender_identity
 from wakebus.plugin.cli import notify
-from wakebus.plugin.cli.bus.trace_text import tell as story
-from wakebus.plugin.cli.output import FAILED, OK, Usage, safe, tell, tell_json
+from wakebus.plugin.cli.bus.trace_text import trace_lines
+from wakebus.plugin.cli.output import FAILED, OK, Usage, echo, echo_json, safe
 
 SHOWN: Final = 50
 STEP: Final = 200
@@ -121,11 +121,11 @@ def run_list(args: argparse.Namespace) -> int:
         found = [*itertools.islice(_for(args.channel, every), args.limit + 1)]
     shown, more = found[: args.limit], len(found) > args.limit
     if args.json:
-        tell_json({"letters": shown, "more": more})
+        echo_json({"letters": shown, "more": more})
         return OK
-    tell("\n".join(map(_line, shown)) or "no dead letters")
+    echo("\n".join(map(_line, shown)) or "no dead letters")
     if more:
-        tell(f"There are more: --limit {args.limit * 10}", error=True)
+        echo(f"There are more: --limit {args.limit * 10}", error=True)
     return OK
 
 
@@ -155,15 +155,15 @@ def run_show(args: argparse.Namespace) -> int:
             raise Refused(f"{args.id} is {one['state']}, not a dead letter", step=step)
         body = dict(client.read(args.id).body)
     if args.json:
-        tell_json({**one, "body": body})
+        echo_json({**one, "body": body})
         return OK
-    lines = [*story([one], args.id), f"  reason: {one.get('reason', '')}"]
+    lines = [*trace_lines([one], args.id), f"  reason: {one.get('reason', '')}"]
     if one.get("outcome"):
         lines.append(f"  outcome: {json.dumps(one['outcome'], ensure_ascii=False)}")
     text = body.pop("text", "")
     if more := {key: value for key, value in body.items() if key not in ("type", "channel")}:
         lines.append(f"  body: {json.dumps(more, ensure_ascii=False)}")
-    tell("\n".join([*map(safe, lines), "", text]))
+    echo("\n".join([*map(safe, lines), "", text]))
     return OK
 
 
@@ -173,7 +173,7 @@ def run_show(args: argparse.Namespace) -> int:
 def run_retry(args: argparse.Namespace) -> int:
     """Send dead letters again."""
     _check_which(args, False)
-    by = who.sender(args.sender, os.environ).name
+    by = sender_identity.sender(args.sender, os.environ).name
     with notify.connect(None) as client:
         total: Letter = {"retried": [], "kept": []}
         for ids in _steps(_ids(client, args)):
@@ -185,7 +185,7 @@ def run_purge(args: argparse.Namespace) -> int:
     """Delete dead letters."""
     _check_which(args, args.older_than is not None)
     if args.all and not args.yes and not _agreed():
-        tell("nothing was deleted", error=True)
+        echo("nothing was deleted", error=True)
         return FAILED
     with notify.connect(None) as client:
         total: Letter = {"purged": [], "kept": []}
@@ -204,7 +204,7 @@ def _check_which(args: argparse.Namespace, chosen: bool) -> None:
 def _agreed() -> bool:
     if sys.stdin is None or not sys.stdin.isatty():
         raise Usage("--all deletes every dead letter for good; where nobody can be asked: --yes")
-    tell("Delete all dead letters with their bodies, for good? [y/N] ", error=True)
+    echo("Delete all dead letters with their bodies, for good? [y/N] ", error=True)
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
@@ -232,11 +232,11 @@ def _add(total: Letter, more: Letter) -> None:
 def _told(args: argparse.Namespace, total: Letter, what: str) -> int:
     done, kept = total[what], total["kept"]
     if args.json:
-        tell_json(total)
+        echo_json(total)
     else:
-        tell(f"{what}: {_named(done)}" if done or not kept else f"{what}: none")
+        echo(f"{what}: {_named(done)}" if done or not kept else f"{what}: none")
         for one in kept:
-            tell(f"not {what}: {one['id']}: {one['why']}", error=True)
+            echo(f"not {what}: {one['id']}: {one['why']}", error=True)
     return FAILED if kept else OK
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from wakebus.plugin.cli import notify
-from wakebus.plugin.cli.output import tell, tell_json
+from wakebus.plugin.cli.output import echo, echo_json
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -38,15 +38,15 @@ def run(args: argparse.Namespace) -> int:
             client.forget(args.name)
             return _done(args, f"removed {args.name}")
         found = client.list()
-    tell(json.dumps(list(found), indent=2) if args.json else _page(found))
+    echo(json.dumps(list(found), indent=2) if args.json else _page(found))
     return 0
 
 
 def _done(args: argparse.Namespace, text: str) -> int:
     if args.json:
-        tell_json({"name": args.name, "done": args.action})
+        echo_json({"name": args.name, "done": args.action})
     else:
-        tell(text)
+        echo(text)
     return 0
 
 

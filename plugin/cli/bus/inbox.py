@@ -5,7 +5,7 @@ from typing import Any
 
 from wakebus.plugin.cli import notify
 from wakebus.plugin.cli.bus.dead import ago
-from wakebus.plugin.cli.output import OK, tell, tell_json
+from wakebus.plugin.cli.output import OK, echo, echo_json
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -34,14 +34,14 @@ def run(args: argparse.Namespace) -> int:
         rows = client.inbox(args.endpoint, all=args.all or args.uncertain)
         found = (one for one in rows if not args.uncertain or one.get("result") == "uncertain")
         if args.json:
-            tell_json({"endpoint": args.endpoint, "messages": [*found]})
+            echo_json({"endpoint": args.endpoint, "messages": [*found]})
             return OK
         empty = True
         for one in found:
             empty = False
-            tell(_line(one))
+            echo(_line(one))
     if empty:
-        tell(f"nothing is {'uncertain' if args.uncertain else 'there'} for {args.endpoint}")
+        echo(f"nothing is {'uncertain' if args.uncertain else 'there'} for {args.endpoint}")
     return OK
 
 

@@ -19,17 +19,17 @@ from typing import Final
 from wakebus.broker import Client
 from wakebus.broker.paths import bus_dir, hermes_home
 from wakebus.broker.protocol.message import check_name
-from wakebus.plugin import sender_identity as who
-from wakebus.plugin.cli.output import FAILED, OK, Usage, tell
-from wakebus.plugin.processes import run as process
+from wakebus.plugin import sender_identity
+from wakebus.plugin.cli.output import FAILED, OK, Usage, echo
+from wakebus.plugin.processes.run import end_all
 from wakebus.plugin.prompt.pending_context import Context, context_file
 from wakebus.plugin.receive.answers import COURIER, Answers
 from wakebus.plugin.receive.dispatch import Dispatch
-from wakebus.plugin.receive.event_rules import Events
+from wakebus.plugin.receive.event_rules import RuleSubscriptions
 from wakebus.plugin.receive.listen_host import Listener
-from wakebus.plugin.receive.maintenance import Upkeep, start_broker, warn
+from wakebus.plugin.receive.maintenance import Maintenance, start_broker, warn
 from wakebus.plugin.receive.message_file import sweep
-from wakebus.plugin.receive.terminal_output import Screen
+from wakebus.plugin.receive.terminal_output import TerminalOutput
 from wakebus.plugin.rules.load import RulesFile
 
 LOOK_S: Final = 0.25
@@ -92,7 +92,7 @@ def run(args: argparse.Namespace) -> int:
     with Client() as client:
         host = Listener(endpoint, Answers(client, endpoint, stop), args.agent)
         context = Context(context_file(bus_dir(), endpoint))
-        dispatch = Dispatch(endpoint, rules, host, context, screen=Screen())
+        dispatch = Dispatch(endpoint, rules, host, context, screen=TerminalOutput())
 
         def on_lost(why: str) -> None:
             lost.append(why)
@@ -101,14 +101,14 @@ def run(args: argparse.Namespace) -> int:
         client.register(endpoint, dispatch.handle, takeover=args.takeover, on_lost=on_lost)
         what = f"agent: {args.agent}" if args.agent else "printing"
         _note(f"listening as {endpoint} ({what}; rules: {found.source}); Ctrl-C ends")
-        events = Events(client, endpoint, rules, _note)
-        upkeep = Upkeep(client, rules, events, _note)
+        events = RuleSubscriptions(client, endpoint, rules, _note)
+        upkeep = Maintenance(client, rules, events, _note)
         while not (asked or stop.wait(LOOK_S) or asked):
-            upkeep.look()
+            upkeep.check()
         _ignore_signals()  # it ends soon, whoever goes on pressing Ctrl-C
         stop.set()
         dispatch.stop()
-        process.end_all(END_S)
+        end_all(END_S)
     if lost:
         _note(f"{endpoint}: {lost[0]}; this listener has ended")
     return FAILED if lost else OK
@@ -126,10 +126,10 @@ def _missing(command: str) -> str:
 def _name(given: str | None, ruled: str | None) -> str:
     if name := given or os.environ.get("HERMES_BUS_ENDPOINT") or ruled:
         return name
-    if session := who.tmux_session(os.environ):
-        return who.fitting(session)
+    if session := sender_identity.tmux_session(os.environ):
+        return sender_identity.fitting(session)
     home = hermes_home()
-    return who.fitting(home.name) if home.parent.name == "profiles" else "hermes-bus"
+    return sender_identity.fitting(home.name) if home.parent.name == "profiles" else "hermes-bus"
 
 
 def _complain(error: Exception) -> None:
@@ -137,7 +137,7 @@ def _complain(error: Exception) -> None:
 
 
 def _note(text: str) -> None:
-    tell(text, error=True)
+    echo(text, error=True)
 
 
 def _on_signals() -> list[int]:

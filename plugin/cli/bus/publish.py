@@ -7,7 +7,7 @@ import argparse
 from typing import Final
 
 from wakebus.plugin.cli import notify
-from wakebus.plugin.cli.output import OK, tell, tell_json
+from wakebus.plugin.cli.output import OK, echo, echo_json
 
 EXAMPLES: Final = """\
 examples:
@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
     with notify.connect(None) as client:
         client.publish(args.topic, fields, confirm=True)
     if args.json:
-        tell_json({"topic": args.topic})
+        echo_json({"topic": args.topic})
     else:
-        tell(f"published {args.topic}")
+        echo(f"published {args.topic}")
     return OK

@@ -21,8 +21,8 @@ from typing import Any, Final
 
 from wakebus.broker import Client, Event, Gap
 from wakebus.plugin.cli import notify
-from wakebus.plugin.cli.output import OK, colored, tell
-from wakebus.plugin.rules.sanitize import clean_line
+from wakebus.plugin.cli.output import OK, colored, echo
+from wakebus.plugin.rules.sanitize import sanitize_line
 
 LONGEST: Final = 2_000  # characters of one event's fields; --json has them all
 WAITING: Final = 1_000  # events between the two threads
@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
     """Show until Ctrl-C, SIGTERM, `--count`, or until nobody reads any more."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
-    line = as_json if args.json else Line(color=colored())
+    line = as_json if args.json else LineFormat(color=colored())
     ended = threading.Event()
     try:
         with notify.connect(None) as client:
@@ -102,7 +102,7 @@ def _follow(
                 pass
 
     client.subscribe(patterns, keep, on_gap=keep)
-    tell(f"following {' '.join(patterns)}; Ctrl-C ends", error=True)
+    echo(f"following {' '.join(patterns)}; Ctrl-C ends", error=True)
     shown = 0
     for item in _arriving(client, items):
         write(line(item))
@@ -118,7 +118,7 @@ def _arriving(client: Client, items: "queue.Queue[Event | Gap]") -> Iterator[Eve
             yield items.get(timeout=LOOK_S)
         except queue.Empty:
             if there is not (there := client.connected(0)):
-                tell("the broker is back" if there else "the broker is away; waiting", error=True)
+                echo("the broker is back" if there else "the broker is away; waiting", error=True)
 
 
 def write(text: str) -> None:
@@ -141,7 +141,7 @@ def as_json(item: Event | Gap) -> str:
     return json.dumps(event)
 
 
-class Line:
+class LineFormat:
     """Events and gaps as lines for people; `color`: with colours."""
 
     def __init__(self, *, color: bool) -> None:
@@ -153,7 +153,7 @@ class Line:
             some = "1 event" if item.missed == 1 else f"{item.missed} events"
             return self._in(f"{'':12}  missed {some} of {item.topic} here ({item.pub})", RED)
         clock = self._in(_clock(item.ts or time.time()), DIM)
-        return f"{clock}  {self._topic(item.topic)}  {clean_line(_rest(item), LONGEST)}".rstrip()
+        return f"{clock}  {self._topic(item.topic)}  {sanitize_line(_rest(item), LONGEST)}".rstrip()
 
     def _topic(self, topic: str) -> str:
         root, _, state = topic.rpartition(".")

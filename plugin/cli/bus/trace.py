@@ -5,8 +5,8 @@ import json
 from typing import Any
 
 from wakebus.plugin.cli import notify
-from wakebus.plugin.cli.bus.trace_text import tell as story
-from wakebus.plugin.cli.output import colored, safe, tell
+from wakebus.plugin.cli.bus.trace_text import trace_lines
+from wakebus.plugin.cli.output import colored, echo, safe
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -30,18 +30,18 @@ def run(args: argparse.Namespace) -> int:
     with notify.connect(None) as client:
         found: list[dict[str, Any]] = list(client.trace(args.id))
     if args.json:
-        tell(json.dumps({"id": args.id, "messages": found}, indent=2))
+        echo(json.dumps({"id": args.id, "messages": found}, indent=2))
         return 0
-    lines = safe("\n".join(story(found, args.id))).splitlines()
+    lines = safe("\n".join(trace_lines(found, args.id))).splitlines()
     bold = (_bold(line) if colored() and "→" in line else line for line in lines)
-    tell("\n".join(bold), styled=True)
+    echo("\n".join(bold), styled=True)
     return 0
 
 
 def _text(id: str, as_json: bool) -> int:
     with notify.connect(None) as client:
         message = client.read(id)
-    tell(json.dumps(message.to_wire()) if as_json else safe(message.text))
+    echo(json.dumps(message.to_wire()) if as_json else safe(message.text))
     return 0
 
 

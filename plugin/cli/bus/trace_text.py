@@ -25,7 +25,7 @@ class Step(NamedTuple):
     detail: str
 
 
-def tell(messages: Sequence[Traced], asked: str) -> list[str]:
+def trace_lines(messages: Sequence[Traced], asked: str) -> list[str]:
     """Return the lines of a trace; `asked` is marked."""
     lines: list[str] = []
     for depth, message in _in_order(messages):

@@ -25,7 +25,16 @@ from wakebus.adapters.settings.environment import Environment
 from wakebus.adapters.settings.redact import redact, secret_values
 from wakebus.broker.paths import bus_dir, hermes_home
 from wakebus.plugin.cli.chats import channels_text as words
-from wakebus.plugin.cli.output import FAILED, OK, Parser, Usage, colored, here, tell, tell_json
+from wakebus.plugin.cli.output import (
+    FAILED,
+    OK,
+    Parser,
+    Usage,
+    colored,
+    echo,
+    echo_json,
+    show_env_path,
+)
 
 CHECK: Final = "check"
 ANSWER_S: Final = 10.0
@@ -76,14 +85,14 @@ def run(args: argparse.Namespace) -> int:
     found = [{**described(name, env, registry.load), "now": now.get(name)} for name in names]
     if args.json:
         said = {name: getattr(courier, name) for name in _COURIER} if courier else None
-        tell_json({"courier": said, "channels": found})
+        echo_json({"courier": said, "channels": found})
         return OK
     paint, at = words.painted if colored() else words.unpainted, time.time()
     own = hermes_home() / ".env"
     read = words.settings(str(own), status.elsewhere(courier, own))
     more = words.courier(courier, at), read, at, paint
     shown = words.page(found, *more) if args.word is None else words.details(found[0], *more)
-    tell(shown, styled=True)
+    echo(shown, styled=True)
     return OK
 
 
@@ -92,16 +101,16 @@ def run_check(platform: str | None, env: Mapping[str, str], *, as_json: bool) ->
     names = chosen(platform, env)
     own = hermes_home() / ".env"
     if other := status.elsewhere(status.read(bus_dir()), own):
-        tell(f"note: checked is {words.settings(str(own), other)}", error=True)
+        echo(f"note: checked is {words.settings(str(own), other)}", error=True)
     if sys.stderr.isatty() and not as_json:
-        tell(f"asking {', '.join(names)} …", error=True)
+        echo(f"asking {', '.join(names)} …", error=True)
     results = []
     for name, (word, text) in checks(names, env):
-        results.append({"platform": name, "result": word, "text": here(text)})
+        results.append({"platform": name, "result": word, "text": show_env_path(text)})
         if not as_json:
-            tell(line_of(results[-1]))
+            echo(line_of(results[-1]))
     if as_json:
-        tell_json({"checks": sorted(results, key=lambda one: one["platform"])})
+        echo_json({"checks": sorted(results, key=lambda one: one["platform"])})
     return FAILED if any(one["result"] == "failed" for one in results) else OK
 
 

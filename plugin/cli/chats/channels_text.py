@@ -11,7 +11,7 @@ from typing import Any, Final
 from wakebus.adapters.courier.status_file import Status
 from wakebus.adapters.delivery.attachments import megabytes
 from wakebus.adapters.inspect.describe import duration
-from wakebus.plugin.cli.output import here, safe
+from wakebus.plugin.cli.output import safe, show_env_path
 
 Facts = Mapping[str, Any]
 Paint = Callable[[str, str], str]
@@ -90,7 +90,11 @@ def _and(names: Sequence[str]) -> str:
 
 def _head(one: Facts, paint: Paint) -> str:
     state = one["state"]
-    why = f"set {missing(one)}" if state == "unset" and one["missing"] else here(one["problem"])
+    why = (
+        f"set {missing(one)}"
+        if state == "unset" and one["missing"]
+        else show_env_path(one["problem"])
+    )
     text = f"{one['platform']:{_WIDTH}}  {paint(_STATES[state], state)}"
     return text if state == "ready" else f"{text}: {safe(why)}"
 
@@ -101,7 +105,7 @@ def _block(one: Facts, now: float, paint: Paint, *, whole: bool) -> list[str]:
     rows = [*_setup(one, whole), *(_card(one) if whole else _short(one))]
     if state := state_words(one.get("now"), now):
         rows.append(("now", state))
-    lines = [f"  {paint(f'{name:9}', 'dim')} {safe(here(text))}" for name, text in rows]
+    lines = [f"  {paint(f'{name:9}', 'dim')} {safe(show_env_path(text))}" for name, text in rows]
     return [_head(one, paint), *lines]
 
 

@@ -54,11 +54,11 @@ def _parts(channel: Mapping[str, Any]) -> str:
     return f" in {parts} parts" if done == parts else f" ({done} of {parts} parts sent)"
 
 
-def late(client: Client, receipt: Receipt, error: TimedOut) -> NotSentYet | NotSettled:
+def unsettled(client: Client, receipt: Receipt, error: TimedOut) -> NotSentYet | NotSettled:
     """Return what to tell of a text that is still waiting. Without an id: exit status 1."""
     live = {one["name"] for one in client.list() if one["state"] == "live"}
     why = "the courier goes on trying" if COURIER in live else "no courier is running"
-    last, work = put_off(client, receipt.id)
+    last, work = last_deferral(client, receipt.id)
     step = f"Follow it: wakebus trace {receipt.id}"
     if COURIER not in live:
         step += f"\nWhy: {bus_dir() / 'courier.log'}"
@@ -70,7 +70,7 @@ def late(client: Client, receipt: Receipt, error: TimedOut) -> NotSentYet | NotS
     return NotSentYet(f"not sent yet, {why}: {last or error.text}\n{step}", **data)
 
 
-def put_off(client: Client, id: str) -> tuple[str, str]:
+def last_deferral(client: Client, id: str) -> tuple[str, str]:
     """Return why the courier has put the message off last, and its last word of what was done."""
     found = next((one for one in client.trace(id) if one["id"] == id), {"steps": ()})
     laters = [step for step in found["steps"] if step["what"] == "later"]

@@ -24,8 +24,8 @@ from wakebus.broker.errors import TimedOut, Undecided, WakebusError
 from wakebus.broker.paths import bus_dir
 from wakebus.broker.protocol.message import from_wire, new_id
 from wakebus.plugin.cli import notify
-from wakebus.plugin.cli.chats.results import COURIER, explain, late
-from wakebus.plugin.cli.output import Parser, Usage, here, tell, tell_json
+from wakebus.plugin.cli.chats.results import COURIER, explain, unsettled
+from wakebus.plugin.cli.output import Parser, Usage, echo, echo_json, show_env_path
 
 WAIT_S: Final = 30.0
 
@@ -110,9 +110,9 @@ def run(args: argparse.Namespace) -> int:
         try:
             receipt = client.wait(receipt.id, args.wait)
         except TimedOut as exc:
-            raise late(client, receipt, exc) from exc
+            raise unsettled(client, receipt, exc) from exc
         except KeyboardInterrupt:
-            tell(f"interrupted; the courier goes on: wakebus trace {receipt.id}", error=True)
+            echo(f"interrupted; the courier goes on: wakebus trace {receipt.id}", error=True)
             raise
     return show(receipt, as_json=args.json)
 
@@ -146,7 +146,7 @@ def check_home(token: str, own: Path) -> None:
             f" HERMES_HOME={Path(other).parent}"
         )
     if other:
-        tell(f"note: the courier reads {other}, not {own}; what is set there counts", error=True)
+        echo(f"note: the courier reads {other}, not {own}; what is set there counts", error=True)
 
 
 def check_file(path: Path, adapter: Adapter, target: Target) -> None:
@@ -244,23 +244,23 @@ def show(receipt: Receipt, *, as_json: bool) -> int:
         outcome["channel"] = {"result": "rejected", "reason": receipt.reason}
     status, line = explain(outcome)
     if as_json:
-        tell_json({"id": receipt.id, "state": receipt.state, **outcome})
+        echo_json({"id": receipt.id, "state": receipt.state, **outcome})
     else:
-        tell(here(line), error=status != 0)
+        echo(show_env_path(line), error=status != 0)
     return status
 
 
 def show_requests(shown: Mapping[str, Any], *, as_json: bool) -> int:
     """Print what a dry run found; return the exit status."""
     if as_json:
-        tell_json({"dry_run": True, **shown})
+        echo_json({"dry_run": True, **shown})
         return 0
     total = len(shown["parts"])
-    tell(f"dry run: nothing is sent. {shown['chat']}, {total} part{'s' * (total > 1)}")
+    echo(f"dry run: nothing is sent. {shown['chat']}, {total} part{'s' * (total > 1)}")
     if shown["lookup"]:
-        tell(_block("the chat's own id, looked up once an hour", {"way": "", **shown["lookup"]}))
+        echo(_block("the chat's own id, looked up once an hour", {"way": "", **shown["lookup"]}))
     for number, request in enumerate(shown["tokens"]):
-        tell(_block("access token, fetched once and kept" if not number else "", request))
+        echo(_block("access token, fetched once and kept" if not number else "", request))
     for part in shown["parts"]:
         _tell_part(part, total, f"{shown['limit']} {shown['unit']}")
     return 0
@@ -272,8 +272,8 @@ def _tell_part(part: Mapping[str, Any], total: int, limit: str) -> None:
         first = f"part {part['part']} of {total} ({size})"
         title = first if not number else "if that way is closed or fails"
         if upload := request.get("upload"):
-            tell(_block(f"{title}: brought there first", {"way": request["way"], **upload}))
-        tell(_block(title, request))
+            echo(_block(f"{title}: brought there first", {"way": request["way"], **upload}))
+        echo(_block(title, request))
 
 
 def _block(title: str, request: Mapping[str, Any]) -> str:

@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from wakebus.broker.paths import hermes_home
-from wakebus.plugin.cli.output import FAILED, OK, tell, tell_json
+from wakebus.plugin.cli.output import FAILED, OK, echo, echo_json
 from wakebus.plugin.install import hermes_home as hermes
-from wakebus.plugin.install import hermes_python as python
-from wakebus.plugin.install import next_steps as commands
+from wakebus.plugin.install import hermes_python, next_steps
 from wakebus.plugin.install.errors import CannotInstall
-from wakebus.plugin.install.hermes_home import Change, Found
+from wakebus.plugin.install.hermes_home import Change, Installation
 
 HARNESSES: Final = {"hermes": "Hermes Agent: plugin, gateway hook, skill"}
 
@@ -85,7 +84,7 @@ def _add_options(to: argparse.ArgumentParser) -> None:
 def run_list(args: argparse.Namespace) -> int:
     """Say into what wakebus can be installed."""
     for name, text in HARNESSES.items():
-        tell(f"wakebus install {name}   {text}")
+        echo(f"wakebus install {name}   {text}")
     return OK
 
 
@@ -96,26 +95,26 @@ def run_hermes(args: argparse.Namespace) -> int:
     except CannotInstall as exc:
         if not args.json:
             raise
-        tell_json({"error": exc.to_wire()})
+        echo_json({"error": exc.to_wire()})
         return FAILED
 
 
 def _run(args: argparse.Namespace, home: Path) -> int:
-    found = hermes.look(home)
+    found = hermes.inspect_home(home)
     if args.check:
         return _check(args, found)
     runs = "" if args.remove else hermes.checked_python(home, args.python)
     changes = _changes(args, found)
     if not args.dry_run:
         hermes.apply(found, changes)
-    now = found if args.dry_run else hermes.look(home)
+    now = found if args.dry_run else hermes.inspect_home(home)
     report = Report(home, runs, [] if runs or args.remove else [_unchecked()], changes, now)
     if args.json:
-        tell_json(_facts(args, report))
+        echo_json(_facts(args, report))
         return OK
     _tell_changes(args, report)
     for line in report.unchecked:
-        tell(line)
+        echo(line)
     return OK
 
 
@@ -126,23 +125,23 @@ class Report(NamedTuple):
     python: str
     unchecked: list[str]
     changes: list[Change]
-    now: Found
+    now: Installation
 
     @property
     def kept(self) -> list[Path]:
         """Return the files that stay as the user changed them."""
         touched = {change.path for change in self.changes}
-        return [path for path in hermes.kept(self.now) if path not in touched]
+        return [path for path in hermes.changed_files(self.now) if path not in touched]
 
 
 def _unchecked() -> str:
-    return f"{python.unknown()}: not checked which Python runs it (--python PATH)"
+    return f"{hermes_python.unknown()}: not checked which Python runs it (--python PATH)"
 
 
 def _again(args: argparse.Namespace, home: Path, *options: str) -> str:
     """Return the command to run next, for the same Hermes as this one."""
     named = ["--python", str(args.python)] if args.python else []
-    return commands.install(home, *named, *options)
+    return next_steps.install(home, *named, *options)
 
 
 def _facts(args: argparse.Namespace, report: Report) -> dict[str, Any]:
@@ -154,11 +153,11 @@ def _facts(args: argparse.Namespace, report: Report) -> dict[str, Any]:
         "changes": [{"what": one.what, "path": str(one.path)} for one in report.changes],
         "turns": report.now.state.grant is True,
         "kept": [str(path) for path in report.kept],
-        "next": commands.restart(report.home) if report.changes and not args.dry_run else "",
+        "next": next_steps.restart(report.home) if report.changes and not args.dry_run else "",
     }
 
 
-def _changes(args: argparse.Namespace, found: Found) -> list[Change]:
+def _changes(args: argparse.Namespace, found: Installation) -> list[Change]:
     if args.remove:
         return hermes.to_remove(found, force=args.force)
     return hermes.to_install(found, turns=args.allow_gateway_turns, force=args.force)
@@ -167,30 +166,32 @@ def _changes(args: argparse.Namespace, found: Found) -> list[Change]:
 def _tell_changes(args: argparse.Namespace, report: Report) -> None:
     verb = ("would change", "would remove") if args.dry_run else ("changed", "removed")
     for change in report.changes:
-        tell(f"{verb[change.text is None]} {change.says}")
+        echo(f"{verb[change.text is None]} {change.says}")
     if not report.changes:
-        tell("nothing to do")
+        echo("nothing to do")
     for path in report.kept:
-        tell(f"kept {path}: you changed it; with --force it is replaced or removed")
+        echo(f"kept {path}: you changed it; with --force it is replaced or removed")
     if not args.remove:
         _tell_turns(args, report.now)
     if report.changes and not args.dry_run:
-        tell(f"Next: restart the gateway: {commands.restart(report.home)} (and each open `hermes`)")
+        echo(
+            f"Next: restart the gateway: {next_steps.restart(report.home)} (and each open `hermes`)"
+        )
 
 
-def _tell_turns(args: argparse.Namespace, now: Found) -> None:
+def _tell_turns(args: argparse.Namespace, now: Installation) -> None:
     allowed = args.allow_gateway_turns if args.dry_run else None
     if allowed is None:
         allowed = now.state.grant is True
     if not allowed:
-        tell(
+        echo(
             "Not on: turns in the gateway's chats; a message that would start one waits for the "
             "chat's next turn. What rules print (`print: true`) is shown. To allow turns: "
             + _again(args, now.home, "--allow-gateway-turns")
         )
 
 
-def _check(args: argparse.Namespace, found: Found) -> int:
+def _check(args: argparse.Namespace, found: Installation) -> int:
     wrong, runs, unchecked = hermes.missing(found), "", list[str]()
     try:
         runs = hermes.checked_python(found.home, args.python)
@@ -198,20 +199,20 @@ def _check(args: argparse.Namespace, found: Found) -> int:
         wrong.append(f"{exc.text}; {exc.data['step']}")
     else:
         unchecked += [] if runs else [_unchecked()]
-    kept = [str(path) for path in hermes.kept(found)]
+    kept = [str(path) for path in hermes.changed_files(found)]
     turns = found.state.grant is True
     if args.json:
         facts = {"home": str(found.home), "python": runs, "wrong": wrong, "unchecked": unchecked}
-        tell_json({**facts, "turns": turns, "kept": kept})
+        echo_json({**facts, "turns": turns, "kept": kept})
         return FAILED if wrong else OK
     for line in wrong + unchecked:
-        tell(line)
+        echo(line)
     for path in kept:
-        tell(f"{path}: changed by you")
+        echo(f"{path}: changed by you")
     how = f"not allowed; to allow them: {_again(args, found.home, '--allow-gateway-turns')}"
-    tell(f"gateway turns: {'allowed' if turns else how}")
+    echo(f"gateway turns: {'allowed' if turns else how}")
     if wrong:
-        tell(f"Repair it: {_again(args, found.home)}")
+        echo(f"Repair it: {_again(args, found.home)}")
     else:
-        tell("nothing wrong was found" if unchecked else "all is there")
+        echo("nothing wrong was found" if unchecked else "all is there")
     return FAILED if wrong else OK

@@ -17,13 +17,13 @@ from wakebus.broker.errors import WakebusError
 from wakebus.broker.protocol import message as messages
 from wakebus.broker.protocol.message import Message
 from wakebus.broker.protocol.topics import check_topic
-from wakebus.plugin.cli.output import colored, safe, tell
-from wakebus.plugin.receive import event_rules as events
+from wakebus.plugin.cli.output import colored, echo, safe
+from wakebus.plugin.receive import event_rules
 from wakebus.plugin.rules import load, match
 from wakebus.plugin.rules.errors import RulesError
 from wakebus.plugin.rules.match import Plan
-from wakebus.plugin.rules.model import WAKES, Host, Rules
-from wakebus.plugin.rules.render import Target, render
+from wakebus.plugin.rules.model import WAKES, HostKind, Rules
+from wakebus.plugin.rules.render import RenderTarget, render
 from wakebus.plugin.rules.script import is_script
 
 _NO_FILE: Final = "no such file; the default rules are in force (`wakebus rules init` writes them)"
@@ -52,7 +52,7 @@ def add_parser(commands: "argparse._SubParsersAction[Any]") -> None:
     test.add_argument("--wake", choices=WAKES, help="what the sender asks for")
     test.add_argument(
         "--host",
-        choices=get_args(Host),
+        choices=get_args(HostKind),
         default="agent",
         help="where it arrives: listen --agent (default), listen, a Hermes gateway, hermes itself",
     )
@@ -80,7 +80,7 @@ def run_init(args: argparse.Namespace) -> int:
         return _fail(f"{path} is there already; --force replaces it")
     except OSError as exc:
         return _fail(f"cannot write {path}: {exc.strerror}")
-    tell(f"wrote {path}")
+    echo(f"wrote {path}")
     return 0
 
 
@@ -88,15 +88,15 @@ def run_check(args: argparse.Namespace) -> int:
     """Print every error (stderr) and warning; 1 if the file would not be loaded."""
     path: Path = args.file or load.default_path(os.environ)
     if args.file is None and not path.exists():
-        tell(f"{path}: {_NO_FILE}")
+        echo(f"{path}: {_NO_FILE}")
         return 0
     try:
         rules = load.load(path)
     except RulesError as exc:
         return _fail(*map(str, exc.problems))
     for warning in rules.warnings:
-        tell(f"{warning} (warning)")
-    tell(f"{path}: {len(rules.callbacks)} rules, {len(rules.warnings)} warnings")
+        echo(f"{warning} (warning)")
+    echo(f"{path}: {len(rules.callbacks)} rules, {len(rules.warnings)} warnings")
     return 0
 
 
@@ -112,15 +112,15 @@ def run_test(args: argparse.Namespace) -> int:
     known = args.topic is None
     plan = match.plan(rules, message, args.host, sender_known=known, topic=args.topic or "")
     if args.json:
-        tell(json.dumps(_report(rules, plan, message, color=False), indent=2))
+        echo(json.dumps(_report(rules, plan, message, color=False), indent=2))
     else:
-        tell("\n".join(_lines(_report(rules, plan, message, color=colored()))), styled=True)
+        echo("\n".join(_lines(_report(rules, plan, message, color=colored()))), styled=True)
     return 0
 
 
 def _fail(*lines: str) -> int:
     for line in lines:
-        tell(line, error=True)
+        echo(line, error=True)
     return 1
 
 
@@ -133,7 +133,7 @@ def _rules(path: Path | None) -> Rules:
 
 def _message(args: argparse.Namespace) -> Message:
     topic = args.topic and check_topic(args.topic, "--topic")
-    type_ = events.type_of(topic, args.type) if topic else args.type
+    type_ = event_rules.type_of(topic, args.type) if topic else args.type
     body = {"text": args.text, "type": type_, "channel": args.channel}
     now = time.time()
     fields = {
@@ -167,7 +167,7 @@ def _report(rules: Rules, plan: Plan, message: Message, *, color: bool) -> dict[
     }
 
 
-def _text(source: str, message: Message, target: Target, color: bool) -> str:
+def _text(source: str, message: Message, target: RenderTarget, color: bool) -> str:
     if is_script(source):
         return f"(what {source} prints; not run)"
     return render(source, message, target, color=color)

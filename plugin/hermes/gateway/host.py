@@ -31,7 +31,7 @@ from wakebus.plugin.hermes.shared.turn_grant import HOW_TO_GRANT
 from wakebus.plugin.hermes.shared.turn_tracker import Watch
 from wakebus.plugin.processes.cancel import Cancel
 from wakebus.plugin.receive.answers import Answers
-from wakebus.plugin.receive.host import Order, Told, Turn
+from wakebus.plugin.receive.host import Told, TurnRequest, TurnResult
 from wakebus.plugin.receive.turn_queue import Job
 from wakebus.plugin.rules import model
 from wakebus.plugin.rules.match import Plan
@@ -60,7 +60,7 @@ class GatewayHost:
     process leaves the bus; `inject`: `ctx.inject_message` where it takes a session key.
     """
 
-    kind: model.Host = "gateway"
+    kind: model.HostKind = "gateway"
     at_once = AT_ONCE
     prompt_limit: int | None = None  # Hermes 0.19.0 takes a user message of any length
 
@@ -109,13 +109,13 @@ class GatewayHost:
         if self._turning.until_idle(self._whose(session)):
             job.outcome["queued_behind"] = True
 
-    def turn(self, order: Order) -> Turn:
+    def turn(self, order: TurnRequest) -> TurnResult:
         """Run a turn in the person's session and wait for its end."""
         whose = self._whose(order.session)
         self._spoke.put(order.session, False)
         return self._turning.run(order, whose)
 
-    def answer(self, order: Order, turn: Turn) -> dict[str, Told]:
+    def answer(self, order: TurnRequest, turn: TurnResult) -> dict[str, Told]:
         """The chat has it from the core; send it to the sender where the plan says so."""
         told: dict[str, Told] = {}
         if order.jobs[-1].plan.reply in ("sender", "both"):

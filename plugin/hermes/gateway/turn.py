@@ -24,7 +24,7 @@ from wakebus.plugin.hermes.gateway.conversations import Origin
 from wakebus.plugin.hermes.gateway.delivery_tracker import Fate, Fates
 from wakebus.plugin.hermes.shared.bounded_map import Bounded
 from wakebus.plugin.hermes.shared.turn_tracker import Watch, Watched
-from wakebus.plugin.receive.host import Order, Told, Turn
+from wakebus.plugin.receive.host import Told, TurnRequest, TurnResult
 
 LOOK_S: Final = 0.1
 HAND_OVER_S: Final = 30.0  # for a loop that is slow; handle_message itself takes milliseconds
@@ -98,7 +98,7 @@ class Turning:
 
     # --- one turn -------------------------------------------------------------------------
 
-    def run(self, order: Order, found: Origin) -> Turn:
+    def run(self, order: TurnRequest, found: Origin) -> TurnResult:
         """Run a turn and wait for its end and its delivery. Raises NotNow, NotRunning."""
         with ExitStack() as stack:
             stack.callback(self.hidden.pop, order.marker, None)
@@ -109,7 +109,7 @@ class Turning:
                 waited = self._begin(order, found, fate)
             except Unrunnable as exc:
                 outcome |= {"error": str(exc), "ended": time.time()}
-                return Turn("", outcome, began=False)
+                return TurnResult("", outcome, began=False)
             outcome |= {"started": time.time(), **self._waited(order, waited)}
             deadline = time.monotonic() + order.timeout if order.timeout else None
             error = self._until_ended(found, watched, fate, deadline)
@@ -118,17 +118,17 @@ class Turning:
                 if watched.began.is_set() and not watched.ended.is_set():
                     hidden = order.jobs[-1].plan.reply in ("sender", "none")
                     self.left.put(watched.session_id, hidden)
-                return Turn("", outcome | {"error": error}, began=watched.began.is_set())
+                return TurnResult("", outcome | {"error": error}, began=watched.began.is_set())
             return self._judged(order, found, watched, fate, outcome)
 
-    def _waited(self, order: Order, waited: bool) -> dict[str, Any]:
+    def _waited(self, order: TurnRequest, waited: bool) -> dict[str, Any]:
         arrived = order.jobs[0].arrived
         seconds = time.monotonic() - arrived if arrived else 0.0
         behind = [job.outcome.pop("queued_behind", False) for job in order.jobs]
         told: dict[str, Any] = {"waited_s": round(max(0.0, seconds), 1)}
         return told | ({"queued_behind": True} if waited or any(behind) else {})
 
-    def _begin(self, order: Order, found: Origin, fate: Fate) -> bool:
+    def _begin(self, order: TurnRequest, found: Origin, fate: Fate) -> bool:
         """Hand the turn over to Hermes, once it is nobody else's turn; whether it waited."""
         waited = False
         while self._hand_over(order, found, fate):
@@ -137,7 +137,7 @@ class Turning:
             self.until_idle(found)
         return waited
 
-    def _hand_over(self, order: Order, found: Origin, fate: Fate) -> str:
+    def _hand_over(self, order: TurnRequest, found: Origin, fate: Fate) -> str:
         """Return "" when the turn is Hermes's, else what goes on there instead."""
         if not self._granted():  # then it is placed again, as a note
             raise NotNow("the grant for gateway turns was taken away")
@@ -172,7 +172,7 @@ class Turning:
         self._fates.listen(adapter)
         return ""
 
-    async def _take(self, order: Order, found: Origin, fate: Fate) -> str:
+    async def _take(self, order: TurnRequest, found: Origin, fate: Fate) -> str:
         """Let Hermes take it, if nothing goes on there: nothing comes in between."""
         if why := await self._look(found):
             return why
@@ -213,28 +213,33 @@ class Turning:
             return found.key in (getattr(self._runner, "_running_agents", None) or {})
 
     def _judged(
-        self, order: Order, found: Origin, watched: Watched, fate: Fate, outcome: dict[str, Any]
-    ) -> Turn:
+        self,
+        order: TurnRequest,
+        found: Origin,
+        watched: Watched,
+        fate: Fate,
+        outcome: dict[str, Any],
+    ) -> TurnResult:
         if watched.interrupted:
             if self._stop.is_set() or idle.away(self._runner):
                 raise NotRunning(STOPPING)
             error = "a person interrupted the turn; its text stays in the session's history"
-            return Turn("", outcome | {"interrupted": True, "error": error})
+            return TurnResult("", outcome | {"interrupted": True, "error": error})
         hidden = self.hidden.get(order.marker)
         answer = (watched.answer if hidden is None else hidden).strip()
         well = watched.completed
         if not answer:
-            return Turn("", outcome | {"error": "no answer"}, well=well)
+            return TurnResult("", outcome | {"error": "no answer"}, well=well)
         outcome["characters"] = len(answer)
         if watched.steered:
             outcome["steered"] = True
         if not well:
             outcome["error"] = "the turn was not completed (agent.log says why)"
         if hidden is not None:
-            return Turn(answer, outcome | {"hidden": True}, well=well)
+            return TurnResult(answer, outcome | {"hidden": True}, well=well)
         if is_silent(answer):  # then nobody is told anything, on purpose
-            return Turn("", outcome | {"silent": True}, well=well)
-        return Turn(answer, outcome, well=well, shown=self._delivered(found, fate))
+            return TurnResult("", outcome | {"silent": True}, well=well)
+        return TurnResult(answer, outcome, well=well, shown=self._delivered(found, fate))
 
     def _delivered(self, found: Origin, fate: Fate) -> Told:
         until = time.monotonic() + self._steps.delivery

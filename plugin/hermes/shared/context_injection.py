@@ -19,8 +19,8 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, Final
 
-from wakebus.plugin.prompt.label import Item
-from wakebus.plugin.prompt.pending_context import Context, Waiting
+from wakebus.plugin.prompt.label import PromptItem
+from wakebus.plugin.prompt.pending_context import Context, PendingContext
 from wakebus.plugin.prompt.prompt import notes
 
 log = logging.getLogger("wakebus")
@@ -30,7 +30,7 @@ MAX_LIMIT: Final = 64_000  # also where Hermes sets none: it stays in the conver
 MAX_TURNS: Final = 256
 _CUT: Final = 160  # characters that a pointer to the whole text takes at most
 
-Shown = list[tuple[str, Waiting]]
+Shown = list[tuple[str, PendingContext]]
 
 
 class Ahead:
@@ -85,7 +85,7 @@ class Ahead:
             self.end(turn_id, seen=False)
 
 
-def _settle(context: Context, name: str, waiting: Waiting, seen: bool) -> None:
+def _settle(context: Context, name: str, waiting: PendingContext, seen: bool) -> None:
     try:
         if seen:
             context.shown(name, waiting)
@@ -95,9 +95,9 @@ def _settle(context: Context, name: str, waiting: Waiting, seen: bool) -> None:
         log.warning("what was shown is shown again after a restart: %s", exc)
 
 
-def fitting(waiting: Waiting, limit: int, fence: str) -> tuple[Waiting, str]:
+def fitting(waiting: PendingContext, limit: int, fence: str) -> tuple[PendingContext, str]:
     """Return the oldest that `limit` characters hold, and their text. Pure."""
-    found = Waiting((), waiting.dropped)
+    found = PendingContext((), waiting.dropped)
     for item in waiting.items:
         more = found._replace(items=(*found.items, item))
         if len(notes(more, fence)) > limit:
@@ -106,22 +106,22 @@ def fitting(waiting: Waiting, limit: int, fence: str) -> tuple[Waiting, str]:
     if not found.items and waiting.items:
         return _first(waiting, limit, fence)
     text = notes(found, fence)
-    return (found, text) if len(text) <= limit else (Waiting(), "")
+    return (found, text) if len(text) <= limit else (PendingContext(), "")
 
 
-def _first(waiting: Waiting, limit: int, fence: str) -> tuple[Waiting, str]:
+def _first(waiting: PendingContext, limit: int, fence: str) -> tuple[PendingContext, str]:
     """The oldest alone is too long: as much of it as has room, or it would wait for ever."""
     item = waiting.items[0]
-    found = Waiting((item._replace(text=""),), waiting.dropped)
+    found = PendingContext((item._replace(text=""),), waiting.dropped)
     room = limit - len(notes(found, fence)) - _CUT
     if room < 1:
-        return Waiting(), ""
-    found = Waiting((_cut(item, room),), waiting.dropped)
+        return PendingContext(), ""
+    found = PendingContext((_cut(item, room),), waiting.dropped)
     text = notes(found, fence)
-    return (found, text) if len(text) <= limit else (Waiting(), "")
+    return (found, text) if len(text) <= limit else (PendingContext(), "")
 
 
-def _cut(item: Item, room: int) -> Item:
+def _cut(item: PromptItem, room: int) -> PromptItem:
     whole = f"`wakebus trace {item.message.id} --text`"
     return item._replace(text=f"{item.text[:room]}\n[cut: the whole is shown by {whole}]")
 

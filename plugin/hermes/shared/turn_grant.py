@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from wakebus.broker.paths import hermes_home
-from wakebus.plugin.install import next_steps as commands
+from wakebus.plugin.install import next_steps
 
 KEYS: Final = ("plugins", "entries", "wakebus", "allow_gateway_injection")
 LINE: Final = f"{'.'.join(KEYS)}: true"
@@ -20,7 +20,7 @@ HOW: Final = f"`{LINE}` in config.yaml turns gateway turns on"
 
 def how_to_grant(home: Path) -> str:
     """Return what a user can do who wants gateway turns in the Hermes of `home`."""
-    return f"{HOW} ({commands.install(home, '--allow-gateway-turns')} writes it)"
+    return f"{HOW} ({next_steps.install(home, '--allow-gateway-turns')} writes it)"
 
 
 # Hermes settles its home before it loads plugins (hermes_cli/main.py:475, 0.19.0).

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from wakebus.plugin.receive.host import Order
+from wakebus.plugin.receive.host import TurnRequest
 
 _MARKER: Final = re.compile(r"\b[0-9a-f]{24}\b")
 
@@ -28,7 +28,7 @@ class Watched:
     told at the turn's end; `session_id`: Hermes's own.
     """
 
-    def __init__(self, order: Order) -> None:
+    def __init__(self, order: TurnRequest) -> None:
         self.order = order
         self.session_id = self.task_id = self.turn_id = ""
         self.answer = ""
@@ -44,7 +44,7 @@ class Watch:
         self._orders: dict[str, Watched] = {}
 
     @contextmanager
-    def over(self, order: Order) -> Iterator[Watched]:
+    def over(self, order: TurnRequest) -> Iterator[Watched]:
         """Inside, the turn that holds the order's marker is ours."""
         watched = Watched(order)
         with self._lock:

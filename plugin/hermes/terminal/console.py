@@ -15,8 +15,8 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
-from wakebus.plugin.receive.terminal_output import Screen
-from wakebus.plugin.rules.sanitize import clean_terminal
+from wakebus.plugin.receive.terminal_output import TerminalOutput
+from wakebus.plugin.rules.sanitize import sanitize_terminal
 
 POLL_S: Final = 0.1
 PATIENCE_S: Final = (
@@ -149,7 +149,7 @@ class CliScreen:
 
     def __init__(self, find: Callable[[], Callable[[str], object] | None] | None = None) -> None:
         self._find = find or _cprint
-        self._plain = Screen()
+        self._plain = TerminalOutput()
         out = sys.__stdout__  # under the prompt, sys.stdout is a proxy of it
         self.color = bool(out and not out.closed and out.isatty()) and not os.environ.get(
             "NO_COLOR"
@@ -157,7 +157,7 @@ class CliScreen:
 
     def show(self, text: str) -> str:
         """Print `text`; return an error, or "" when it was handed over. Colours stay, no more."""
-        text = clean_terminal(text)
+        text = sanitize_terminal(text)
         try:
             if (printer := self._find()) is not None:
                 printer(text)

@@ -17,11 +17,11 @@ from wakebus.plugin.hermes.shared.turn_tracker import Watch, Watched
 from wakebus.plugin.hermes.terminal.console import POLL_S, CliScreen, Console, inert
 from wakebus.plugin.processes.cancel import Cancel
 from wakebus.plugin.receive.answers import Answers
-from wakebus.plugin.receive.host import Order, Told, Turn
+from wakebus.plugin.receive.host import Told, TurnRequest, TurnResult
 from wakebus.plugin.receive.turn_queue import STOPPING, Job
 from wakebus.plugin.rules import model
 from wakebus.plugin.rules.match import Plan
-from wakebus.plugin.rules.sanitize import clean
+from wakebus.plugin.rules.sanitize import sanitize
 
 __all__ = ["CliHost", "CliScreen"]
 
@@ -36,7 +36,7 @@ GAVE_WAY: Final = "gave way to a message that interrupts"
 class CliHost:
     """See receive/host.py. `cli`: the live HermesCLI; `stop` is set when it leaves the bus."""
 
-    kind: model.Host = "cli"
+    kind: model.HostKind = "cli"
     at_once = 1
     prompt_limit: int | None = None
 
@@ -69,7 +69,7 @@ class CliHost:
             self._stop.wait(POLL_S)
         self._unless_cut(cancel)
 
-    def turn(self, order: Order) -> Turn:
+    def turn(self, order: TurnRequest) -> TurnResult:
         """Hand the prompt over, and wait for the end of its turn."""
         started, text = time.time(), inert(order.text)
         with self._watch.over(order) as watched:
@@ -80,11 +80,11 @@ class CliHost:
             if not self._begins(order, text, watched):
                 error = "Hermes took the prompt and began no turn; see the terminal"
                 outcome = {"error": error, "started": started, "ended": time.time()}
-                return Turn("", outcome, began=False, cut_off=order.cancel.asked)
+                return TurnResult("", outcome, began=False, cut_off=order.cancel.asked)
             late = self._runs(order, watched)
         return self._judged(order, watched, started, late)
 
-    def answer(self, order: Order, turn: Turn) -> dict[str, Told]:
+    def answer(self, order: TurnRequest, turn: TurnResult) -> dict[str, Told]:
         """The person has seen it; it also goes where the plan says."""
         told = self._answers.answer(order.delivery, order.jobs[-1].plan.reply, turn.answer)
         told.pop("unsent", None)  # nobody else waits for it
@@ -98,7 +98,7 @@ class CliHost:
         if cancel.asked:
             raise NotNow(GAVE_WAY)
 
-    def _begins(self, order: Order, text: str, watched: Watched) -> bool:
+    def _begins(self, order: TurnRequest, text: str, watched: Watched) -> bool:
         """Wait for the turn's beginning; False when the prompt is gone and the CLI rests."""
         rests_since = time.monotonic()
         while not watched.began.wait(POLL_S):
@@ -110,7 +110,7 @@ class CliHost:
                 return False
         return True
 
-    def _runs(self, order: Order, watched: Watched) -> bool:
+    def _runs(self, order: TurnRequest, watched: Watched) -> bool:
         """Wait for the turn's end; return whether it was ended by its time limit."""
         began = rests_since = time.monotonic()
         while not watched.ended.wait(POLL_S):
@@ -125,15 +125,17 @@ class CliHost:
                 break
         return False
 
-    def _judged(self, order: Order, watched: Watched, started: float, late: bool) -> Turn:
+    def _judged(
+        self, order: TurnRequest, watched: Watched, started: float, late: bool
+    ) -> TurnResult:
         outcome: dict[str, Any] = {"started": started, "ended": time.time()}
         outcome["session"] = watched.session_id
-        answer = clean(watched.answer).strip()
+        answer = sanitize(watched.answer).strip()
         if answer:
             note = {} if watched.completed else {"note": "Hermes calls the turn not completed"}
             shown: Told = {"result": "answered", "at": time.time()}
             outcome |= {"characters": len(answer), **note}
-            return Turn(answer, outcome, well=True, shown=shown)
+            return TurnResult(answer, outcome, well=True, shown=shown)
         leaving = self._stop.is_set() or self._console.leaving
         cut = not late and (order.cancel.asked or leaving)
         if late:
@@ -149,4 +151,4 @@ class CliHost:
         # What a turn that was interrupted had in its prompt stays in the conversation: it is seen
         # by the next turn. Not so when this process ends: then all of it comes again.
         seen = watched.completed or (watched.interrupted and not leaving)
-        return Turn("", outcome, cut_off=cut, well=seen)
+        return TurnResult("", outcome, cut_off=cut, well=seen)

@@ -56,9 +56,9 @@ class _Stranger(NamedTuple):
 
 def _stranger() -> _Stranger:
     """Return who sends where no endpoint is registered, as notify-hermes finds it."""
-    from wakebus.plugin import sender_identity as who
+    from wakebus.plugin import sender_identity
 
-    found = who.sender(None, os.environ)
+    found = sender_identity.sender(None, os.environ)
     return _Stranger(found.name, found.token)
 
 

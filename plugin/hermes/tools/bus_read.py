@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wakebus.broker.errors import UnknownId, UnknownTarget
 from wakebus.broker.protocol.message import Message
-from wakebus.plugin.prompt.label import Item, label, label_inbox
+from wakebus.plugin.prompt.label import PromptItem, label, label_inbox
 
 if TYPE_CHECKING:
     from wakebus.broker import Client
@@ -64,10 +64,10 @@ def _facts(row: dict[str, Any]) -> dict[str, Any]:
     return {"id": row["id"], "from": row["from"], "state": state, "age_s": row["age_s"]}
 
 
-def _item(row: dict[str, Any], name: str) -> Item:
+def _item(row: dict[str, Any], name: str) -> PromptItem:
     body = {"type": row["type"], "text": row["text"]}
     message = Message(row["id"], row["accepted"], row["from"], name, body)
-    return Item(message, row["text"], claimed=row["claimed"])
+    return PromptItem(message, row["text"], claimed=row["claimed"])
 
 
 def whole(client: "Client", name: str, id: str, mine: Mine = all_mine) -> dict[str, Any]:
@@ -82,5 +82,5 @@ def whole(client: "Client", name: str, id: str, mine: Mine = all_mine) -> dict[s
             f"{id} was neither sent to {name} nor by it", step="bus_read shows this inbox's ids."
         )
     claimed = next((one["claimed"] for one in client.trace(id) if one["id"] == id), True)
-    item = Item(message, message.text, claimed=claimed)
+    item = PromptItem(message, message.text, claimed=claimed)
     return {"id": id, "text": label(item, secrets.token_hex(8))}

@@ -17,7 +17,7 @@ from wakebus.plugin.hermes import status as report
 from wakebus.plugin.hermes.shared.safe_chat_text import inert
 from wakebus.plugin.hermes.tools import broker_calls as calling
 from wakebus.plugin.hermes.tools import bus_tools as tools
-from wakebus.plugin.rules.sanitize import clean
+from wakebus.plugin.rules.sanitize import sanitize
 
 if TYPE_CHECKING:
     from wakebus.plugin.hermes.runtime import Runtime
@@ -111,4 +111,6 @@ def _outcome(told: Mapping[str, Any]) -> list[str]:
     """Return what a receiver says beyond that it is done, a line each."""
     outcome = told.get("outcome") or {}
     found = ((name, outcome.get(name)) for name in ("note", "error", "context_error"))
-    return [f"{name}: {clean(value)[:MAX_SAID]}" for name, value in found if isinstance(value, str)]
+    return [
+        f"{name}: {sanitize(value)[:MAX_SAID]}" for name, value in found if isinstance(value, str)
+    ]

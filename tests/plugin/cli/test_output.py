@@ -7,7 +7,7 @@ import pytest
 
 from wakebus.broker import errors
 from wakebus.plugin.cli import output
-from wakebus.plugin.cli.output import Parser, Usage, guarded, here, hint, safe, status_of
+from wakebus.plugin.cli.output import Parser, Usage, guarded, hint, safe, show_env_path, status_of
 
 Captured = pytest.CaptureFixture[str]
 
@@ -62,7 +62,7 @@ def test_the_real_path_of_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HERMES_HOME", "/srv/hermes")
     error = errors.WakebusError("A_TOKEN is not set in $HERMES_HOME/.env")
     assert hint(error) == "A_TOKEN is not set in /srv/hermes/.env"
-    assert here("A_TOKEN") == "A_TOKEN"
+    assert show_env_path("A_TOKEN") == "A_TOKEN"
 
 
 def sending() -> Parser:

@@ -13,9 +13,9 @@ from fakes.host import deliver
 from wakebus.broker.protocol.message import Message
 from wakebus.plugin.hermes.hooks import MAX_SESSIONS, STEER, Hooks, _state, steered, text_of
 from wakebus.plugin.processes.cancel import Cancel
-from wakebus.plugin.prompt.label import Item
+from wakebus.plugin.prompt.label import PromptItem
 from wakebus.plugin.prompt.pending_context import Context
-from wakebus.plugin.receive.host import Order
+from wakebus.plugin.receive.host import TurnRequest
 from wakebus.plugin.receive.turn_queue import Job
 from wakebus.plugin.rules.match import plan
 from wakebus.plugin.rules.model import Rules
@@ -123,7 +123,7 @@ def test_a_turn_that_was_interrupted_shows_it_again(terminal: Terminal) -> None:
 @pytest.mark.parametrize("platform", ["subagent", "cron", "curator"])
 def test_forks_eat_nothing(bus: Bus, make: MakeMessage, platform: str) -> None:
     """HERMES-4.9, peer failure 6: nor do they learn a source that is not theirs."""
-    bus.context.add("key:a1", Item(make(), "milk"))
+    bus.context.add("key:a1", PromptItem(make(), "milk"))
     assert begin(bus, platform=platform) == ""
     assert begin(bus, "t2", session_id="cron_1") == ""
     assert "milk" in begin(bus, "t3")
@@ -131,7 +131,7 @@ def test_forks_eat_nothing(bus: Bus, make: MakeMessage, platform: str) -> None:
 
 def test_a_review_eats_nothing(bus: Bus, make: MakeMessage) -> None:
     """HERMES-4.9, peer failure 6: it has session and platform of the turn that it reviews."""
-    bus.context.add("key:a1", Item(make(), "milk"))
+    bus.context.add("key:a1", PromptItem(make(), "milk"))
     assert in_review(lambda: begin(bus)) == ""
     assert "milk" in begin(bus, "t2")
     in_review(lambda: end(bus, "t2"))
@@ -140,8 +140,8 @@ def test_a_review_eats_nothing(bus: Bus, make: MakeMessage) -> None:
 
 def test_sessions_do_not_mix(bus: Bus, make: MakeMessage) -> None:
     """HERMES-4.8, peer failure 6: what waits for one chat is in no other's turn."""
-    bus.context.add("chat:a1", Item(make(id="m1"), "for one"))
-    bus.context.add("key:a2", Item(make(id="m2"), "for two"))
+    bus.context.add("chat:a1", PromptItem(make(id="m1"), "for one"))
+    bus.context.add("key:a2", PromptItem(make(id="m2"), "for two"))
     one, two = begin(bus, "t1", "a1"), begin(bus, "t2", "a2")
     assert "for one" in one and "for two" not in one
     assert "for two" in two and "for one" not in two
@@ -149,7 +149,7 @@ def test_sessions_do_not_mix(bus: Bus, make: MakeMessage) -> None:
 
 def test_a_turn_after_one_without_an_answer(bus: Bus, make: MakeMessage) -> None:
     """HERMES-4.8: Hermes would drop it (agent_runtime_helpers.py:645); it waits one turn more."""
-    bus.context.add("key:a1", Item(make(), "milk"))
+    bus.context.add("key:a1", PromptItem(make(), "milk"))
     unanswered = [{"role": "user", "content": "one"}, {"role": "user", "content": "two"}]
     assert begin(bus, conversation_history=unanswered) == ""
     end(bus, "t1")
@@ -232,7 +232,7 @@ def test_bounded(bus: Bus) -> None:
 
 def test_registered_again(bus: Bus, make: MakeMessage) -> None:
     """HERMES-4.11: Hermes forgets hooks and registers anew (discover_plugins(force=True))."""
-    bus.context.add("key:a1", Item(make(), "milk"))
+    bus.context.add("key:a1", PromptItem(make(), "milk"))
     assert "milk" in begin(bus)
     bus.registered()
     assert [len(callbacks) for callbacks in bus.callbacks.values()] == [1] * 7
@@ -284,8 +284,8 @@ def test_a_turn_whose_end_was_not_told(bus: Bus, make: MakeMessage) -> None:
     """HERMES-4.6: it is over when its session's next turn begins, and who waits learns that."""
     marker = "0123456789abcdef01234567"
     message = make()
-    job = Job(deliver(message), plan(Rules(), message, "gateway"), Item(message, "x"))
-    with bus.watch.over(Order("a1", [job], marker, marker, "t", Cancel())) as watched:
+    job = Job(deliver(message), plan(Rules(), message, "gateway"), PromptItem(message, "x"))
+    with bus.watch.over(TurnRequest("a1", [job], marker, marker, "t", Cancel())) as watched:
         begin(bus, "t1", user_message=f"[wakebus] {marker}")
         assert watched.began.is_set() and not watched.ended.is_set()
         in_review(lambda: begin(bus, "t2"))

@@ -17,7 +17,7 @@ from wakebus.broker import Client
 from wakebus.broker.system.lock_file import lock_holder
 from wakebus.plugin.hermes import membership as members
 from wakebus.plugin.hermes.tools import bus_tools as tools
-from wakebus.plugin.receive import maintenance as upkeep
+from wakebus.plugin.receive import maintenance
 
 MakeStation = Callable[[], Station]
 
@@ -211,9 +211,9 @@ def test_a_broker_stopped_by_hand_is_left_alone(
     broker: Broker, home: Path, station: MakeStation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """HERMES-2.8: `hermes-busd stop` while Hermes runs; back at the next start by hand."""
-    monkeypatch.setattr(upkeep, "FIRST_PAUSE_S", 0.05)
+    monkeypatch.setattr(maintenance, "FIRST_PAUSE_S", 0.05)
     started: list[bool] = []
-    monkeypatch.setattr(upkeep, "start_broker", lambda: started.append(True))
+    monkeypatch.setattr(maintenance, "start_broker", lambda: started.append(True))
     one = station().join("cli")
     assert broker.command("stop").returncode == 0
     until(lambda: not broker.alive)

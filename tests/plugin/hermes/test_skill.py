@@ -14,7 +14,7 @@ from wakebus.broker.protocol import message
 from wakebus.broker.server import cli as busd
 from wakebus.plugin.cli import main, notify, notify_agent
 from wakebus.plugin.hermes.tools import schemas
-from wakebus.plugin.prompt.label import Item, label
+from wakebus.plugin.prompt.label import PromptItem, label
 from wakebus.plugin.rules.load import default_rules
 
 NAME = "notification-protocol"
@@ -104,7 +104,7 @@ def test_it_describes_the_label_as_it_is() -> None:
     sent = message.from_wire(
         {"id": "m1", "ts": 1.0, "from": "me", "to": "you", "body": {"text": "x", "channel": "a:b"}}
     )
-    shown = label(Item(sent, "x", 2, True, True, True), "f" * 16)
+    shown = label(PromptItem(sent, "x", 2, True, True, True), "f" * 16)
     for words in ("[wakebus]", "from", "type", "id", "channel", "claimed", "Delivered again"):
         assert words in shown and words in TEXT
     assert "had started" in shown and "had started" in TEXT

@@ -12,7 +12,7 @@ from wakebus.broker import Client
 from wakebus.broker.protocol.message import Message
 from wakebus.plugin.hermes import status as report
 from wakebus.plugin.hermes.shared.turn_grant import HOW_TO_GRANT
-from wakebus.plugin.prompt.label import Item
+from wakebus.plugin.prompt.label import PromptItem
 
 MakeStation = Callable[[], Station]
 
@@ -70,9 +70,9 @@ def test_what_waits_is_counted_by_session(
     context = one.runtime.context
     assert context is not None
     for number in range(report.MAX_SESSIONS + 3):
-        context.add(f"s{number}", Item(make(id=f"m{number}"), "t"))
-    context.add("s5", Item(make(id="more"), "t"))
-    context.add("", Item(make(id="none"), "t"))
+        context.add(f"s{number}", PromptItem(make(id=f"m{number}"), "t"))
+    context.add("s5", PromptItem(make(id="more"), "t"))
+    context.add("", PromptItem(make(id="none"), "t"))
     waiting = one.runtime.status()["waiting_context"]
     assert len(waiting) == report.MAX_SESSIONS + 1
     assert next(iter(waiting.items())) == ("s5", 2) and waiting["(others)"] == 4

@@ -8,9 +8,7 @@ import pytest
 import yaml
 
 from wakebus.plugin.install import hermes_home as hermes
-from wakebus.plugin.install import next_steps as commands
-from wakebus.plugin.install import shipped_files as shipped
-from wakebus.plugin.install import user_files as files
+from wakebus.plugin.install import next_steps, shipped_files, user_files
 from wakebus.plugin.install.errors import CannotInstall
 
 CONFIG = "# mine\nplugins:\n  enabled:\n    - other\n\n# end\nmodel: {default: m}\n"
@@ -27,14 +25,14 @@ def home(tmp_path: Path) -> Path:
 
 
 def install(home: Path, *, turns: bool | None = None, force: bool = False) -> list[str]:
-    found = hermes.look(home)
+    found = hermes.inspect_home(home)
     changes = hermes.to_install(found, turns=turns, force=force)
     hermes.apply(found, changes)
     return [one.what for one in changes]
 
 
 def remove(home: Path, *, force: bool = False) -> list[str]:
-    found = hermes.look(home)
+    found = hermes.inspect_home(home)
     changes = hermes.to_remove(found, force=force)
     hermes.apply(found, changes)
     return [one.what for one in changes]
@@ -46,9 +44,9 @@ def all_files(home: Path) -> set[str]:
 
 def test_install_and_remove(home: Path) -> None:
     """Everything goes in once, and comes out without a trace but the backup."""
-    assert len(hermes.missing(hermes.look(home))) == 4
+    assert len(hermes.missing(hermes.inspect_home(home))) == 4
     assert install(home) == ["config", "hook", "hook", "skill"]
-    assert hermes.missing(hermes.look(home)) == [] and install(home) == []
+    assert hermes.missing(hermes.inspect_home(home)) == [] and install(home) == []
     assert (home / "config.yaml").stat().st_mode & 0o777 == 0o640
     assert (home / hermes.BACKUP).read_text() == CONFIG
     assert (home / hermes.BACKUP).stat().st_mode & 0o777 == 0o640
@@ -76,7 +74,7 @@ def test_the_grant(home: Path) -> None:
     assert install(home, turns=True) == ["config"]
     assert yaml.safe_load((home / "config.yaml").read_text())["plugins"]["entries"] == key
     assert install(home) == [] and install(home, turns=False) == ["config"]
-    assert hermes.look(home).state.grant is None
+    assert hermes.inspect_home(home).state.grant is None
 
 
 def test_a_home_without_config(tmp_path: Path) -> None:
@@ -93,16 +91,16 @@ def test_what_the_user_changed_stays(home: Path) -> None:
     """Unless forced, both ways; an older version of ours is replaced."""
     install(home)
     (home / SKILL).write_text("mine")
-    assert install(home) == [] and hermes.kept(hermes.look(home)) == [home / SKILL]
+    assert install(home) == [] and hermes.changed_files(hermes.inspect_home(home)) == [home / SKILL]
     assert "skill" not in remove(home) and (home / SKILL).read_text() == "mine"
     assert "skill" in install(home, force=True)
-    assert hermes.kept(hermes.look(home)) == []
+    assert hermes.changed_files(hermes.inspect_home(home)) == []
     (home / SKILL).write_text("mine")
     assert "skill" in remove(home, force=True)
     install(home)
-    (home / HANDLER).write_text(shipped.stamped("old = 1", markdown=False))
-    assert hermes.missing(hermes.look(home)) == [f"{home / HANDLER}: outdated"]
-    assert install(home) == ["hook"] and hermes.missing(hermes.look(home)) == []
+    (home / HANDLER).write_text(shipped_files.stamped("old = 1", markdown=False))
+    assert hermes.missing(hermes.inspect_home(home)) == [f"{home / HANDLER}: outdated"]
+    assert install(home) == ["hook"] and hermes.missing(hermes.inspect_home(home)) == []
 
 
 def test_disabled_by_the_user(home: Path) -> None:
@@ -136,7 +134,7 @@ def test_one_change_and_back(home: Path, text: str) -> None:
     """Byte by byte what it was, from what was kept beside it."""
     (home / "config.yaml").write_text(text)
     install(home, turns=True)
-    assert hermes.look(home).state.enabled
+    assert hermes.inspect_home(home).state.enabled
     remove(home)
     assert (home / "config.yaml").read_text() == text
 
@@ -162,7 +160,7 @@ def test_a_config_that_may_not_be_written(home: Path, monkeypatch: pytest.Monkey
 def test_what_was_done_before_a_failure_is_told(home: Path) -> None:
     """A backup that is a folder: the config stays, hook and skill are named."""
     (home / hermes.BACKUP).mkdir()
-    found = hermes.look(home)
+    found = hermes.inspect_home(home)
     with pytest.raises(CannotInstall, match=f"done before that: .*{HANDLER}"):
         hermes.apply(found, hermes.to_install(found, turns=None, force=False))
     assert (home / "config.yaml").read_text() == CONFIG
@@ -171,14 +169,14 @@ def test_what_was_done_before_a_failure_is_told(home: Path) -> None:
 def test_no_home(tmp_path: Path) -> None:
     """A path that is no folder."""
     with pytest.raises(CannotInstall, match="no Hermes home"):
-        hermes.look(tmp_path / "none")
+        hermes.inspect_home(tmp_path / "none")
 
 
 def test_an_incomplete_wakebus(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A wheel without its files is said to be one."""
     monkeypatch.setattr(hermes, "_SOURCES", home)
     with pytest.raises(CannotInstall, match="incomplete"):
-        hermes.look(home)
+        hermes.inspect_home(home)
 
 
 def test_the_python_of_hermes(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -194,7 +192,7 @@ def test_the_python_of_hermes(home: Path, monkeypatch: pytest.MonkeyPatch) -> No
     bare.chmod(0o755)
     with pytest.raises(CannotInstall, match="does not find wakebus") as caught:
         hermes.checked_python(home, str(bare))
-    assert caught.value.data["step"] == commands.pip(str(bare))
-    files.remove(home / "config.yaml")
+    assert caught.value.data["step"] == next_steps.pip(str(bare))
+    user_files.remove(home / "config.yaml")
     with pytest.raises(CannotInstall, match="no hermes on PATH"):
         hermes.checked_python(home, None)

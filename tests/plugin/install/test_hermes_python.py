@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from wakebus.plugin.install import hermes_python as python
+from wakebus.plugin.install import hermes_python
 
 # As pip writes it, as pip writes it where the path is long or has blanks, and as Hermes's installer
 # puts it into ~/.local/bin.
@@ -30,7 +30,7 @@ WRAPPER = '#!/usr/bin/env bash\nunset PYTHONPATH\nexec "/h/venv/bin/hermes" "$@"
 )
 def test_next_of(script: str, told: tuple[str, str]) -> None:
     """The Python, the next script, or neither."""
-    assert python.next_of(script) == told
+    assert hermes_python.next_of(script) == told
 
 
 def test_of_hermes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,38 +44,38 @@ def test_of_hermes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found.write_text(f'#!/bin/sh\nexec "{venv}/hermes" "$@"\n')
     found.chmod(0o755)
     monkeypatch.setenv("PATH", str(found.parent))
-    assert python.of_hermes() == f"{venv}/python3"
+    assert hermes_python.of_hermes() == f"{venv}/python3"
     (venv / "python3").unlink()
-    assert python.of_hermes() == ""
+    assert hermes_python.of_hermes() == ""
     found.write_text(f'#!/bin/sh\nexec "{found}" "$@"\n')  # for ever
-    assert python.of_hermes() == ""
+    assert hermes_python.of_hermes() == ""
     found.unlink()
-    assert python.of_hermes() == ""
+    assert hermes_python.of_hermes() == ""
 
 
 def test_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No hermes, and one that does not tell."""
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert python.unknown() == "hermes is not on PATH"
+    assert hermes_python.unknown() == "hermes is not on PATH"
     (tmp_path / "hermes").write_text("#!/bin/sh\n")
     (tmp_path / "hermes").chmod(0o755)
-    assert python.unknown() == f"{tmp_path / 'hermes'} does not tell its Python"
+    assert hermes_python.unknown() == f"{tmp_path / 'hermes'} does not tell its Python"
 
 
 def test_asked(tmp_path: Path) -> None:
     """The last line of what Python said."""
-    assert python.asked(sys.executable) == python.Asked(True, "")
+    assert hermes_python.asked(sys.executable) == hermes_python.Asked(True, "")
     other = tmp_path / "python"
     said = "echo one >&2; echo \"No module named 'wakebus'\" >&2; exit 1"
-    other.write_text(f"#!/bin/sh\necho {python.ANSWER.decode()}; {said}\n")
+    other.write_text(f"#!/bin/sh\necho {hermes_python.ANSWER.decode()}; {said}\n")
     other.chmod(0o755)
-    assert python.asked(str(other)) == python.Asked(True, "No module named 'wakebus'")
+    assert hermes_python.asked(str(other)) == hermes_python.Asked(True, "No module named 'wakebus'")
 
 
 def test_no_python(tmp_path: Path) -> None:
     """Not there, not to be run, or another program, also one that says again what it is told."""
-    assert python.asked("/bin/false") == python.Asked(False, "exit status 1")
-    assert python.asked("/bin/echo") == python.Asked(False, "exit status 0")
-    assert python.asked(str(tmp_path / "none")) == (False, "No such file or directory")
+    assert hermes_python.asked("/bin/false") == hermes_python.Asked(False, "exit status 1")
+    assert hermes_python.asked("/bin/echo") == hermes_python.Asked(False, "exit status 0")
+    assert hermes_python.asked(str(tmp_path / "none")) == (False, "No such file or directory")
     (tmp_path / "text").write_text("x")
-    assert python.asked(str(tmp_path / "text")) == (False, "Permission denied")
+    assert hermes_python.asked(str(tmp_path / "text")) == (False, "Permission denied")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from wakebus.plugin.install import next_steps as commands
+from wakebus.plugin.install import next_steps
 
 
 @pytest.fixture(autouse=True)
@@ -19,25 +19,25 @@ def bare(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_default_home_needs_no_name() -> None:
     """What a bare command takes is not named."""
-    home = commands.default_home()
-    assert commands.install(home, "--force") == "wakebus install hermes --force"
-    assert commands.restart(home) == "hermes gateway restart"
+    home = next_steps.default_home()
+    assert next_steps.install(home, "--force") == "wakebus install hermes --force"
+    assert next_steps.restart(home) == "hermes gateway restart"
 
 
 def test_a_home_that_the_environment_names(monkeypatch: pytest.MonkeyPatch) -> None:
     """Is named all the same: the next shell may not have it; and then the default one is too."""
     monkeypatch.setenv("HERMES_HOME", "/h/x")
-    assert commands.install(Path("/h/x")) == "wakebus install hermes --home /h/x"
-    home = commands.default_home()
-    assert commands.install(home) == f"wakebus install hermes --home {shlex.quote(str(home))}"
+    assert next_steps.install(Path("/h/x")) == "wakebus install hermes --home /h/x"
+    home = next_steps.default_home()
+    assert next_steps.install(home) == f"wakebus install hermes --home {shlex.quote(str(home))}"
 
 
 def test_restart_names_the_profile() -> None:
     """By `-p` where Hermes finds it so, else by its home."""
-    profiles = commands.default_home() / "profiles"
-    assert commands.restart(profiles / "work") == "hermes -p work gateway restart"
+    profiles = next_steps.default_home() / "profiles"
+    assert next_steps.restart(profiles / "work") == "hermes -p work gateway restart"
     for home in (profiles / "No Name", Path("/h/profiles/work"), Path("/h")):
-        assert commands.restart(home) == (
+        assert next_steps.restart(home) == (
             f"HERMES_HOME={shlex.quote(str(home))} hermes gateway restart"
         )
 
@@ -46,7 +46,7 @@ def test_a_user_without_an_entry(monkeypatch: pytest.MonkeyPatch) -> None:
     """As in containers: $HOME, and no error."""
     monkeypatch.setattr(os, "getuid", lambda: 2**31 - 7)
     monkeypatch.setenv("HOME", "/data")
-    assert commands.default_home() == Path("/data/.hermes")
+    assert next_steps.default_home() == Path("/data/.hermes")
 
 
 class Distribution:
@@ -67,13 +67,13 @@ def test_pip_gets_a_path_never_a_name(tmp_path: Path, monkeypatch: pytest.Monkey
     url = checkout.as_uri()
     for said, path in (
         (json.dumps({"url": url, "dir_info": {"editable": True}}), str(checkout)),
-        (json.dumps({"url": "file:///none", "dir_info": {}}), commands.CHECKOUT),
-        (json.dumps({"url": "https://host/x.whl"}), commands.CHECKOUT),
-        ("[]", commands.CHECKOUT),
-        ("no JSON", commands.CHECKOUT),
-        (None, commands.CHECKOUT),
+        (json.dumps({"url": "file:///none", "dir_info": {}}), next_steps.CHECKOUT),
+        (json.dumps({"url": "https://host/x.whl"}), next_steps.CHECKOUT),
+        ("[]", next_steps.CHECKOUT),
+        ("no JSON", next_steps.CHECKOUT),
+        (None, next_steps.CHECKOUT),
     ):
         monkeypatch.setattr(
             importlib.metadata, "distribution", lambda _, said=said: Distribution(said)
         )
-        assert commands.pip("/p") == f"/p -m pip install {shlex.quote(path)}"
+        assert next_steps.pip("/p") == f"/p -m pip install {shlex.quote(path)}"

@@ -5,7 +5,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wakebus.plugin.install import yaml_edit as yamltext
+from wakebus.plugin.install import yaml_edit
 from wakebus.plugin.install.yaml_edit import CannotEdit
 
 LIST = ("plugins", "enabled")
@@ -47,7 +47,7 @@ ADDED = {
 def test_add_item(case: str) -> None:
     """It comes first, so that comments behind the last one stay where they belong."""
     before, after = ADDED[case]
-    assert yamltext.add_item(before, LIST, "w") == after
+    assert yaml_edit.add_item(before, LIST, "w") == after
     assert yaml.safe_load(after)["plugins"]["enabled"][0] == "w"
 
 
@@ -58,13 +58,13 @@ UNDONE = ["block", "block, not indented", "flow", "flow, empty", "empty mapping"
 def test_drop_item_undoes_it(case: str) -> None:
     """What was added and is dropped again leaves no trace."""
     before, after = ADDED[case]
-    assert yamltext.drop_item(after, LIST, "w") == before
+    assert yaml_edit.drop_item(after, LIST, "w") == before
 
 
 def test_drop_item_in_the_middle_and_at_the_end() -> None:
     """With one comma, and with the item's own line."""
-    assert yamltext.drop_item("plugins: {enabled: [a, w]}", LIST, "w") == "plugins: {enabled: [a]}"
-    assert yamltext.drop_item("plugins:\n  enabled:\n  - a\n  - 'w'\n# c\n", LIST, "w") == (
+    assert yaml_edit.drop_item("plugins: {enabled: [a, w]}", LIST, "w") == "plugins: {enabled: [a]}"
+    assert yaml_edit.drop_item("plugins:\n  enabled:\n  - a\n  - 'w'\n# c\n", LIST, "w") == (
         "plugins:\n  enabled:\n  - a\n# c\n"
     )
 
@@ -72,23 +72,23 @@ def test_drop_item_in_the_middle_and_at_the_end() -> None:
 def test_put_and_drop_key() -> None:
     """A value is replaced in place; a key takes the mappings with it that it leaves empty."""
     text = "plugins:\n  enabled: [a]\n# end\n"
-    on = yamltext.put(text, KEY, "true")
+    on = yaml_edit.put(text, KEY, "true")
     assert yaml.safe_load(on)["plugins"]["entries"] == {"w": {"go": True}}
-    assert yamltext.put(on, KEY, "false") == on.replace("true", "false")
-    assert yamltext.drop_key(on, KEY) == text
+    assert yaml_edit.put(on, KEY, "false") == on.replace("true", "false")
+    assert yaml_edit.drop_key(on, KEY) == text
     beside = "plugins:\n  entries:\n    w:\n      go: true\n      x: 1 # c\n"
-    assert yamltext.drop_key(beside, KEY) == beside.replace("      go: true\n", "")
+    assert yaml_edit.drop_key(beside, KEY) == beside.replace("      go: true\n", "")
 
 
 def test_what_is_not_understood() -> None:
     """No guess."""
     for text in ("plugins: a text\n", "? plugins\n: {enabled: &a [x]}\n"):
         with pytest.raises(CannotEdit):
-            yamltext.add_item(text, LIST, "w")
+            yaml_edit.add_item(text, LIST, "w")
     with pytest.raises(CannotEdit):
-        yamltext.drop_item("plugins: {enabled: [a]}", LIST, "w")
+        yaml_edit.drop_item("plugins: {enabled: [a]}", LIST, "w")
     with pytest.raises(CannotEdit):
-        yamltext.drop_key("plugins: 1", KEY)
+        yaml_edit.drop_key("plugins: 1", KEY)
 
 
 def test_what_an_edit_leaves_empty() -> None:
@@ -99,23 +99,23 @@ def test_what_an_edit_leaves_empty() -> None:
         ("plugins: # c\n  enabled:\n  - w\nx: 1\n", "plugins: # c\nx: 1\n"),
         ("plugins:\n  enabled: # c\n  - w\n", "plugins:\n  enabled: # c\n"),
     ):
-        assert yamltext.drop_item(text, LIST, "w") == left
+        assert yaml_edit.drop_item(text, LIST, "w") == left
 
 
 def test_twice() -> None:
     """The first key on the way that stands twice."""
-    assert yamltext.twice("a: 1\nplugins: {}\nplugins: {}\n", LIST) == ("plugins", 2, 3)
+    assert yaml_edit.twice("a: 1\nplugins: {}\nplugins: {}\n", LIST) == ("plugins", 2, 3)
     text = "plugins:\n  enabled: []\n  x: 1\n  enabled: []\n"
-    assert yamltext.twice(text, LIST) == ("enabled", 2, 4)
-    assert yamltext.twice("x: 1\nx: 2\n", LIST) is None
-    assert yamltext.twice("", LIST) is None
+    assert yaml_edit.twice(text, LIST) == ("enabled", 2, 4)
+    assert yaml_edit.twice("x: 1\nx: 2\n", LIST) is None
+    assert yaml_edit.twice("", LIST) is None
 
 
 def test_opened() -> None:
     """The innermost bracket that is open where the text breaks."""
-    assert yamltext.opened("a: [1,\n  {x: 1\n") == 2
-    assert yamltext.opened("a: [1,\n  {x: 1}\n") == 1
-    assert yamltext.opened("a: [1]\nb: \t- x: '\n") is None
+    assert yaml_edit.opened("a: [1,\n  {x: 1\n") == 2
+    assert yaml_edit.opened("a: [1,\n  {x: 1}\n") == 1
+    assert yaml_edit.opened("a: [1]\nb: \t- x: '\n") is None
 
 
 VALUES = st.recursive(
@@ -131,7 +131,7 @@ def test_any_layout_keeps_its_meaning(other: object, flow: bool, enabled: object
     data = {"a": other, "plugins": {"enabled": enabled, "z": other}, "zz": other}
     text = yaml.safe_dump(data, default_flow_style=flow or None)
     try:
-        edited = yamltext.add_item(text, LIST, "w")
+        edited = yaml_edit.add_item(text, LIST, "w")
     except CannotEdit:
         return
     found = yaml.safe_load(edited)

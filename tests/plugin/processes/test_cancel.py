@@ -47,15 +47,15 @@ def test_a_waker_never_blocks_and_takes_late_wakes() -> None:
 PROGRAM = """\
 import os, sys, threading, time
 from pathlib import Path
-from wakebus.plugin.processes import run as process
+from wakebus.plugin.processes.run import _running, end_all, run_process
 file = Path(sys.argv[1])
 script = f"trap '' TERM; echo $$ > {file}.new; mv {file}.new {file}; sleep 300; sleep 300"
-call = lambda: process.run(["/bin/sh", "-c", script], env=dict(os.environb), timeout=300)
+call = lambda: run_process(["/bin/sh", "-c", script], env=dict(os.environb), timeout=300)
 threading.Thread(target=call, daemon=True).start()
 # A child may write its file before our own thread has taken note of it.
-while not file.exists() or not process._running._groups:
+while not file.exists() or not _running._groups:
     time.sleep(0.01)
-process.end_all(0.1)
+end_all(0.1)
 print(file.read_text().strip(), call().cancelled)
 """
 
@@ -77,7 +77,7 @@ def test_the_end_of_a_program_leaves_no_run_behind(tmp_path: Path) -> None:
 def test_a_run_that_starts_while_the_program_ends() -> None:
     """Between the look whether one may start and its start: it is killed at once."""
     runs = Running()
-    runs.end(0)
+    runs.end_all(0)
     child = subprocess.Popen(["sleep", "60"], start_new_session=True)
     with runs.noted(child.pid):
         assert child.wait(30) == -9

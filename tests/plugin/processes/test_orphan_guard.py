@@ -13,18 +13,18 @@ import pytest
 
 from fakes.broker import until
 from fakes.desk import running
-from wakebus.plugin.processes.orphan_guard import Guard
+from wakebus.plugin.processes.orphan_guard import OrphanGuard
 
-# A program with two children by process.run; `pid` files name them.
+# A program with two children by run_process; `pid` files name them.
 HOST = """
 import os, sys, threading, time
-from wakebus.plugin.processes import orphan_guard as guard
-from wakebus.plugin.processes import run as process
+from wakebus.plugin.processes.orphan_guard import _guard
+from wakebus.plugin.processes.run import end_all, run_process
 folder = sys.argv[1]
 env = {b"PATH": os.environb[b"PATH"]}
 def run(name, script):
     line = f"echo $$ > {folder}/{name}.new; mv {folder}/{name}.new {folder}/{name}; {script}"
-    process.run(["/bin/sh", "-c", line], env=env, timeout=60)
+    run_process(["/bin/sh", "-c", line], env=env, timeout=60)
 run("left", "sleep 60 >/dev/null 2>&1 & echo $! > " + folder + "/background")
 threads = [
     threading.Thread(target=run, args=args, daemon=True)
@@ -44,7 +44,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
     started: list[subprocess.Popen[bytes]] = []
 
     def begin(then: str) -> "subprocess.Popen[bytes]":
-        source = f"{HOST}\n{then}\nprint(guard._guard.pid, flush=True)\ntime.sleep(60)"
+        source = f"{HOST}\n{then}\nprint(_guard.pid, flush=True)\ntime.sleep(60)"
         command = [sys.executable, "-c", source, str(tmp_path)]
         started.append(subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True))
         return started[-1]
@@ -69,8 +69,8 @@ def watcher_of(host: "subprocess.Popen[bytes]") -> int:
     "then",
     [
         "",
-        "os.kill(guard._guard.pid, 9); run('again', ':')",  # it is started anew, and knows both
-        "os.kill(guard._guard.pid, 19)\nfor n in range(70000): guard._guard._say('- 0\\n')",
+        "os.kill(_guard.pid, 9); run('again', ':')",  # it is started anew, and knows both
+        "os.kill(_guard.pid, 19)\nfor n in range(70000): _guard._say('- 0\\n')",
     ],
     ids=["killed", "its watcher killed", "its watcher frozen"],
 )
@@ -98,7 +98,7 @@ def test_ctrl_c_in_a_terminal_does_not_end_the_watcher_first(start: Start, tmp_p
 
 def test_the_watcher_ends_with_its_program(start: Start) -> None:
     """A normal end: nothing stays, and it is quick where nothing is left to end."""
-    host = start("process.end_all(5); print(guard._guard.pid, flush=True); sys.exit(0)")
+    host = start("end_all(5); print(_guard.pid, flush=True); sys.exit(0)")
     watcher = watcher_of(host)
     assert host.wait(30) == 0
     until(lambda: not running(watcher), 30)
@@ -106,7 +106,7 @@ def test_the_watcher_ends_with_its_program(start: Start) -> None:
 
 def test_one_watcher_that_holds_nothing_of_ours() -> None:
     """Started with the first child; no descriptor, thread or zombie is left when it is closed."""
-    me, guard = psutil.Process(), Guard()
+    me, guard = psutil.Process(), OrphanGuard()
     before = me.num_fds(), threading.active_count(), len(me.children())
     assert guard.pid == 0
     with guard.watched(2**22 + 1):
@@ -128,7 +128,7 @@ def test_no_descriptor_for_a_watcher_stops_no_run(monkeypatch: pytest.MonkeyPatc
     def none_left() -> tuple[int, int]:
         raise OSError(24, "Too many open files")
 
-    guard = Guard()
+    guard = OrphanGuard()
     with monkeypatch.context() as patched:
         patched.setattr(os, "pipe", none_left)
         with guard.watched(2**22 + 1):

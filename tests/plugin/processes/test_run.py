@@ -12,7 +12,8 @@ from typing import Any
 import psutil
 import pytest
 
-from wakebus.plugin.processes.run import Cancel, CannotStart, Finished, run
+from wakebus.plugin.processes.cancel import Cancel
+from wakebus.plugin.processes.run import CannotSpawn, Finished, run_process
 
 ENV = {b"PATH": os.environb[b"PATH"]}
 
@@ -20,7 +21,9 @@ ENV = {b"PATH": os.environb[b"PATH"]}
 @pytest.fixture(autouse=True)
 def nothing_is_left() -> Iterator[None]:
     """Rule 4: no thread, zombie or file descriptor is left by any test here."""
-    run(["/bin/sh", "-c", ":"], env=ENV, timeout=20)  # the watcher of guard.py stays, one for all
+    run_process(
+        ["/bin/sh", "-c", ":"], env=ENV, timeout=20
+    )  # the watcher of guard.py stays, one for all
     me = psutil.Process()
     before, children = len(os.listdir("/dev/fd")), set(me.children())  # noqa: PTH208
     yield
@@ -31,7 +34,7 @@ def nothing_is_left() -> Iterator[None]:
 
 
 def sh(script: str, *, timeout: float = 20.0, **more: Any) -> Finished:
-    return run(["/bin/sh", "-c", script], env=ENV, timeout=timeout, **more)
+    return run_process(["/bin/sh", "-c", script], env=ENV, timeout=timeout, **more)
 
 
 def _wait_for(path: Path) -> str:
@@ -160,7 +163,7 @@ def test_a_daemon_with_its_own_session_is_left_alone(tmp_path: Path) -> None:
         "os.write(tell, b'x')\n"
         "time.sleep(60)\n"
     )
-    done = run([sys.executable, "-c", daemon], env=ENV, timeout=20, end_group=True)
+    done = run_process([sys.executable, "-c", daemon], env=ENV, timeout=20, end_group=True)
     assert done.ok and done.seconds < 5
     pid = int(_wait_for(pid_file))
     assert _alive(pid)
@@ -176,7 +179,7 @@ def test_a_child_that_floods_after_its_parent_is_gone() -> None:
 def test_it_has_no_terminal_and_its_own_group() -> None:
     """It cannot be stopped by the terminal, nor take ours with it."""
     script = "import os; print(os.getpgrp() == os.getpid() == os.getsid(0))"
-    assert run([sys.executable, "-c", script], env=ENV, timeout=20).stdout == b"True\n"
+    assert run_process([sys.executable, "-c", script], env=ENV, timeout=20).stdout == b"True\n"
 
 
 @pytest.mark.parametrize(
@@ -190,18 +193,18 @@ def test_it_has_no_terminal_and_its_own_group() -> None:
 )
 def test_what_cannot_start_says_why(argv: list[str], says: str) -> None:
     """One error class."""
-    with pytest.raises(CannotStart, match=says):
-        run(argv, env=ENV, timeout=5)
+    with pytest.raises(CannotSpawn, match=says):
+        run_process(argv, env=ENV, timeout=5)
 
 
 def test_the_environment_is_exactly_what_is_given() -> None:
     """Nothing is inherited."""
-    done = run(["/usr/bin/env"], env={b"A": b"\xff"}, timeout=5)
+    done = run_process(["/usr/bin/env"], env={b"A": b"\xff"}, timeout=5)
     assert done.stdout == b"A=\xff\n"
 
 
 def test_a_working_folder(tmp_path: Path) -> None:
     """`cwd`, or a clear error."""
     assert sh("pwd -P", cwd=tmp_path).stdout.decode().strip() == str(tmp_path.resolve())
-    with pytest.raises(CannotStart):
+    with pytest.raises(CannotSpawn):
         sh("pwd", cwd=tmp_path / "no")

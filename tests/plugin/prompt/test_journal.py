@@ -7,21 +7,21 @@ from pathlib import Path
 
 import pytest
 
-from wakebus.plugin.prompt.journal import Journal, Line
+from wakebus.plugin.prompt.journal import Journal, JournalLine
 
 
-def lines(file: Path) -> list[Line]:
+def lines(file: Path) -> list[JournalLine]:
     """What a new process would read."""
     return list(Journal(file).read())
 
 
-def opened(file: Path, *before: Line) -> Journal:
+def opened(file: Path, *before: JournalLine) -> Journal:
     journal = Journal(file)
     journal.rewrite([*journal.read(), *before])
     return journal
 
 
-def no_lines() -> list[Line]:
+def no_lines() -> list[JournalLine]:
     return []
 
 

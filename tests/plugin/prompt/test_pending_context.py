@@ -12,14 +12,20 @@ from hypothesis import strategies as st
 
 from wakebus.broker.protocol.message import Message
 from wakebus.plugin.prompt import pending_context as context_module
-from wakebus.plugin.prompt.journal import Line
-from wakebus.plugin.prompt.label import Item
-from wakebus.plugin.prompt.pending_context import MAX_ITEMS, MAX_TEXT, Book, Context, context_file
+from wakebus.plugin.prompt.journal import JournalLine
+from wakebus.plugin.prompt.label import PromptItem
+from wakebus.plugin.prompt.pending_context import (
+    MAX_ITEMS,
+    MAX_TEXT,
+    Context,
+    PendingTexts,
+    context_file,
+)
 
 
-def item(id: str, text: str = "", **body: str) -> Item:
+def item(id: str, text: str = "", **body: str) -> PromptItem:
     message = Message(id=id, ts=1.0, sender="alpha", to="lead", body={"text": text, **body})
-    return Item(message, text or id)
+    return PromptItem(message, text or id)
 
 
 def ids(context: Context, session: str) -> list[str]:
@@ -84,11 +90,11 @@ import os
 from pathlib import Path
 from wakebus.broker.protocol.message import Message
 from wakebus.plugin.prompt.pending_context import Context
-from wakebus.plugin.prompt.label import Item
+from wakebus.plugin.prompt.label import PromptItem
 context = Context(Path({str(file)!r}))
 for n in range(3):
     message = Message(id=f"m{{n}}", ts=1.0, sender="a", to="lead", body={{}})
-    context.add("s", Item(message, "text"))
+    context.add("s", PromptItem(message, "text"))
 shown = context.waiting("s")._replace(items=context.waiting("s").items[:1])
 context.shown("s", shown)
 context.waiting("s")
@@ -158,7 +164,7 @@ def test_the_newest_hundred_are_kept_and_the_rest_counted(file: Path) -> None:
 def test_many_sessions_are_bounded_together(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The fullest gives; it is counted there."""
     monkeypatch.setattr(context_module, "MAX_ALL", 10)
-    book = Book()
+    book = PendingTexts()
     for n in range(8):
         book.keep("full", item(f"m{n}"))
     for n in range(6):
@@ -237,11 +243,11 @@ JSON = st.recursive(
 @settings(max_examples=40, deadline=None)
 @given(
     st.dictionaries(st.sampled_from(["session", "item", "shown", "dropped", "x"]), JSON),
-    st.dictionaries(st.sampled_from([*Item._fields, "x"]), JSON),
+    st.dictionaries(st.sampled_from([*PromptItem._fields, "x"]), JSON),
 )
 def test_lines_of_another_version_raise_nothing(line: dict[str, object], inner: object) -> None:
     """Whatever JSON it is."""
-    book = Book()
+    book = PendingTexts()
     book.keep("a", item("m1"))
     book.apply(line)
     book.apply({"session": "a", "item": inner})
@@ -258,18 +264,18 @@ def test_lines_of_another_version_raise_nothing(line: dict[str, object], inner: 
 )
 def test_a_journal_says_the_same_as_the_memory(steps: list[tuple[str, str, int]]) -> None:
     """Any adds and shows, replayed or rewritten: the same waits; sessions never mix."""
-    live, replayed = Book(), Book()
+    live, replayed = PendingTexts(), PendingTexts()
     for verb, session, n in steps:
         if verb == "add":
             added = item(f"{session}{n}")
-            line: Line = {"session": session, "item": context_module._to_json(added)}
+            line: JournalLine = {"session": session, "item": context_module._to_json(added)}
             live.keep(session, added)
         else:
             shown = [i.message.id for i in live.sessions.get(session, [])[: n or None]]
             line = {"session": session, "shown": shown, "dropped": 0}
             live.forget(session, shown, 0)
         replayed.apply(line)
-    rewritten = Book()
+    rewritten = PendingTexts()
     for written in live.lines():
         rewritten.apply(written)
     for session in "ab":

@@ -11,10 +11,10 @@ import pytest
 
 from fakes.broker import until
 from wakebus.broker.protocol.message import Message
-from wakebus.plugin.processes.run import Cancel
-from wakebus.plugin.receive import agent_process as agent
+from wakebus.plugin.processes.cancel import Cancel
+from wakebus.plugin.receive import agent_process
 from wakebus.plugin.receive.agent_process import MAX_ANSWER
-from wakebus.plugin.receive.host import Turn
+from wakebus.plugin.receive.host import TurnResult
 
 MESSAGE = Message(
     id="m1",
@@ -26,8 +26,8 @@ MESSAGE = Message(
 )
 
 
-def run(command: str, prompt: str = "hello", timeout: float = 30, **environ: str) -> Turn:
-    return agent.run(
+def run(command: str, prompt: str = "hello", timeout: float = 30, **environ: str) -> TurnResult:
+    return agent_process.run(
         *(command, prompt, MESSAGE, "lead", "t0ken"),
         timeout=timeout,
         cancel=Cancel(),
@@ -132,7 +132,7 @@ def test_cut_off_from_outside(end: str, tmp_path: Path) -> None:
     def work() -> None:
         environ, prompt = dict(os.environ), "x"
         turns.append(
-            agent.run(
+            agent_process.run(
                 *(command, prompt, MESSAGE, "lead", "t"), timeout=60, cancel=cancel, environ=environ
             )
         )
@@ -166,9 +166,12 @@ def test_a_start_that_the_kernel_refuses() -> None:
 )
 def test_agents_that_take_their_prompt_as_an_argument(command: str, line: str) -> None:
     """It gets there as one word."""
-    assert agent.shell_line(command) == line
+    assert agent_process.shell_line(command) == line
 
 
 def test_tokens_are_long_and_new() -> None:
     """PROTOCOL-6.4: 16 to 128 characters."""
-    assert 16 <= len(agent.new_token()) <= 128 and agent.new_token() != agent.new_token()
+    assert (
+        16 <= len(agent_process.new_token()) <= 128
+        and agent_process.new_token() != agent_process.new_token()
+    )

@@ -12,10 +12,10 @@ from fakes.host import Host, deliver, write_rules
 from wakebus.broker import Client
 from wakebus.broker.protocol.event import Event
 from wakebus.broker.protocol.message import Message, from_wire
-from wakebus.plugin.receive import event_rules as events
-from wakebus.plugin.receive.event_rules import Events, about, record, type_of, unpack
+from wakebus.plugin.receive import event_rules
+from wakebus.plugin.receive.event_rules import RuleSubscriptions, about, record, type_of, unpack
 
-MakeHost = Callable[..., tuple[Host, Events]]
+MakeHost = Callable[..., tuple[Host, RuleSubscriptions]]
 
 
 def event(topic: str = "ci.build.failed", **fields: Any) -> Event:
@@ -33,11 +33,11 @@ def make_host(shared_broker: Broker, tmp_path: Path) -> Iterator[MakeHost]:
     made: list[Host] = []
     tmp_path.chmod(0o700)
 
-    def make(*callbacks: Any, **fields: Any) -> tuple[Host, Events]:
+    def make(*callbacks: Any, **fields: Any) -> tuple[Host, RuleSubscriptions]:
         name = f"host-{secrets.token_hex(5)}"
         made.append(Host(shared_broker.address, tmp_path, name, *callbacks, **fields))
         host = made[-1]
-        following = Events(host.client, name, host.rules, lambda text: None)
+        following = RuleSubscriptions(host.client, name, host.rules, lambda text: None)
         following.follow()
         return host, following
 
@@ -160,7 +160,7 @@ def test_rules_that_change(make_host: MakeHost, publisher: Client, tmp_path: Pat
     write_rules(tmp_path, {"match_type": "x", "print": True})
     until(lambda: host.rules.current().callbacks[0].match_topic is None)
     following.follow()
-    assert events.patterns(host.rules.current()) == ()
+    assert event_rules.patterns(host.rules.current()) == ()
 
 
 def test_nothing_is_lost_or_doubled_while_rules_change(
@@ -172,7 +172,7 @@ def test_nothing_is_lost_or_doubled_while_rules_change(
         if n % 10 == 5:
             wanted = ["a.**", f"x{n}.**"] if n % 20 == 5 else ["a.**", "a.*"]
             write_rules(tmp_path, {"match_topic": wanted, "print": "always"})
-            until(lambda w=wanted: events.patterns(host.rules.current()) == tuple(sorted(w)))  # type: ignore[misc]
+            until(lambda w=wanted: event_rules.patterns(host.rules.current()) == tuple(sorted(w)))  # type: ignore[misc]
             following.follow()
         publisher.publish("a.b", {"text": f"n{n}"})
     until(lambda: "n59\n" in host.printed.getvalue())
@@ -205,11 +205,11 @@ def test_what_is_lost_is_told(make_host: MakeHost, publisher: Client) -> None:
     """RULES-2.7: once, with a count; here the name is no longer ours when the event comes."""
     said: list[str] = []
     host, _ = make_host({"match_topic": "never.**", "print": "always"})
-    following = Events(host.client, host.name, host.rules, said.append)
+    following = RuleSubscriptions(host.client, host.name, host.rules, said.append)
     host.client.unregister(host.name)
     host.client.register(f"{host.name}-2", lambda delivery: None)
     write_rules(host.folder, {"match_topic": "x.**", "print": "always"})
-    until(lambda: events.patterns(host.rules.current()) == ("x.**",))
+    until(lambda: event_rules.patterns(host.rules.current()) == ("x.**",))
     following.follow()
     for n in range(3):
         publisher.publish("x.y", {"n": n}, confirm=True)

@@ -9,10 +9,10 @@ from fakes.host import deliver
 from wakebus.broker import Client
 from wakebus.broker.protocol.message import Message
 from wakebus.plugin.processes.cancel import Cancel
-from wakebus.plugin.prompt.label import Item
+from wakebus.plugin.prompt.label import PromptItem
 from wakebus.plugin.receive.agent_process import MAX_ARGUMENT
 from wakebus.plugin.receive.answers import Answers
-from wakebus.plugin.receive.host import Host, Order
+from wakebus.plugin.receive.host import Host, TurnRequest
 from wakebus.plugin.receive.listen_host import Listener
 from wakebus.plugin.receive.turn_queue import Job
 from wakebus.plugin.rules.match import plan
@@ -43,15 +43,17 @@ def test_a_turn_runs_the_command(make: MakeMessage) -> None:
     chosen = plan(Rules(), message, "agent")
     delivery = deliver(message)
     assert host.place(delivery, chosen) == chosen
-    job = Job(delivery, chosen, Item(message, "text"))
+    job = Job(delivery, chosen, PromptItem(message, "text"))
     host.ready("", job, Cancel())
-    turn = host.turn(Order("", [job], "the prompt", "f" * 24, "t0ken", Cancel()))
+    turn = host.turn(TurnRequest("", [job], "the prompt", "f" * 24, "t0ken", Cancel()))
     assert turn.well and turn.answer == "m1 t0ken\nthe prompt"
 
 
 def test_its_time_limit(make: MakeMessage) -> None:
     """The order's, where its rule has one."""
     message = make()
-    job = Job(deliver(message), plan(Rules(), message, "agent"), Item(message, "text"))
-    turn = listener("sleep 60").turn(Order("", [job], "", "f" * 24, "t", Cancel(), timeout=0.2))
+    job = Job(deliver(message), plan(Rules(), message, "agent"), PromptItem(message, "text"))
+    turn = listener("sleep 60").turn(
+        TurnRequest("", [job], "", "f" * 24, "t", Cancel(), timeout=0.2)
+    )
     assert "time limit of 0.2 s" in turn.outcome["error"] and not turn.answer

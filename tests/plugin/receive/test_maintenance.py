@@ -8,16 +8,18 @@ from fakes.broker import Broker, until
 from fakes.host import write_rules
 from wakebus.broker import Client
 from wakebus.broker.errors import NotRunning
-from wakebus.plugin.receive.event_rules import Events
-from wakebus.plugin.receive.maintenance import FIRST_PAUSE_S, Upkeep, start_broker
+from wakebus.plugin.receive.event_rules import RuleSubscriptions
+from wakebus.plugin.receive.maintenance import FIRST_PAUSE_S, Maintenance, start_broker
 from wakebus.plugin.rules.load import RulesFile
 
 
-def make_upkeep(broker: Broker, folder: Path, said: list[str]) -> tuple[Client, Upkeep]:
+def make_upkeep(broker: Broker, folder: Path, said: list[str]) -> tuple[Client, Maintenance]:
     folder.chmod(0o700)
     rules = RulesFile(write_rules(folder, {"match_type": "*", "print": True}), required=True)
     client = Client(broker.address)
-    return client, Upkeep(client, rules, Events(client, "lead", rules, said.append), said.append)
+    return client, Maintenance(
+        client, rules, RuleSubscriptions(client, "lead", rules, said.append), said.append
+    )
 
 
 def test_a_killed_broker_is_started_again(broker: Broker, tmp_path: Path) -> None:
@@ -30,7 +32,7 @@ def test_a_killed_broker_is_started_again(broker: Broker, tmp_path: Path) -> Non
         until(lambda: not client.connected(0))
 
         def back() -> bool:
-            upkeep.look()
+            upkeep.check()
             return client.connected(0)
 
         until(back)
@@ -46,7 +48,7 @@ def test_one_that_was_stopped_stays_stopped(broker: Broker, tmp_path: Path) -> N
         assert broker.command("stop").returncode == 0
         until(lambda: not client.connected(0))
         for _ in range(20):
-            upkeep.look()
+            upkeep.check()
         assert not client.connected(FIRST_PAUSE_S / 10)
         assert "not running" in broker.command("status").stdout + broker.command("status").stderr
 
@@ -59,7 +61,7 @@ def test_changed_rules_are_told(broker: Broker, tmp_path: Path) -> None:
         write_rules(tmp_path, {"match_type": "*", "print_format": "never {text}"})
 
         def told() -> bool:
-            upkeep.look()
+            upkeep.check()
             return len(said) > 1
 
         until(told)

@@ -7,13 +7,13 @@ import threading
 
 import pytest
 
-from wakebus.plugin.receive.terminal_output import Screen
+from wakebus.plugin.receive.terminal_output import TerminalOutput
 
 
 def test_whole_lines_from_many_threads() -> None:
     """Nobody's line is in another's."""
     stream = io.StringIO()
-    screen = Screen(stream)
+    screen = TerminalOutput(stream)
     lines = [f"{n} " + "x" * 200 for n in range(8)]
 
     def work(line: str) -> None:
@@ -32,7 +32,7 @@ def test_whole_lines_from_many_threads() -> None:
 def test_a_terminal_that_is_not_utf8(coding: str) -> None:
     """What it cannot show is `?`; the rest of the line is there."""
     raw = io.BytesIO()
-    screen = Screen(io.TextIOWrapper(raw, encoding=coding))
+    screen = TerminalOutput(io.TextIOWrapper(raw, encoding=coding))
     assert screen.show("✔ done, é 😀") == ""
     assert b"done" in raw.getvalue() and raw.getvalue().endswith(b"\n")
 
@@ -41,18 +41,18 @@ def test_a_surrogate_is_no_crash() -> None:
     """Names of files may hold some."""
     raw = io.BytesIO()
     stream = io.TextIOWrapper(raw, encoding="utf-8")
-    assert Screen(stream).show("a\udcffb") == ""
+    assert TerminalOutput(stream).show("a\udcffb") == ""
     assert raw.getvalue() == b"a?b\n"
 
 
 def test_closed_standard_output(monkeypatch: pytest.MonkeyPatch) -> None:
     """`>&-` at the start (there is none), or closed later: an error to tell, nothing raised."""
     monkeypatch.setattr(sys, "stdout", None)
-    screen = Screen()
+    screen = TerminalOutput()
     assert screen.show("x") == "there is no standard output" and not screen.color
     stream = io.StringIO()
     stream.close()
-    assert "does not take it" in Screen(stream).show("x")
+    assert "does not take it" in TerminalOutput(stream).show("x")
 
 
 def test_a_reader_that_has_gone() -> None:
@@ -60,12 +60,12 @@ def test_a_reader_that_has_gone() -> None:
     read, write = os.pipe()
     os.close(read)
     stream = os.fdopen(write, "w")
-    screen = Screen(stream)
+    screen = TerminalOutput(stream)
     assert "Broken pipe" in screen.show("x") and "does not take it" in screen.show("y")
     with pytest.raises(BrokenPipeError):
         stream.close()
     with open("/dev/full", "w") as full:  # noqa: PTH123
-        assert "No space" in Screen(full).show("x")
+        assert "No space" in TerminalOutput(full).show("x")
         full_fd = os.open(os.devnull, os.O_WRONLY)
         os.dup2(full_fd, full.fileno())
         os.close(full_fd)
@@ -77,7 +77,7 @@ def test_an_encoding_that_nobody_knows() -> None:
     class Odd(io.StringIO):
         encoding = "klingon"
 
-    assert "unknown encoding" in Screen(Odd()).show("x")
+    assert "unknown encoding" in TerminalOutput(Odd()).show("x")
 
 
 def test_colour_is_for_terminals(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,6 +88,6 @@ def test_colour_is_for_terminals(monkeypatch: pytest.MonkeyPatch) -> None:
             return True
 
     monkeypatch.delenv("NO_COLOR", raising=False)
-    assert Screen(Terminal()).color and not Screen(io.StringIO()).color
+    assert TerminalOutput(Terminal()).color and not TerminalOutput(io.StringIO()).color
     monkeypatch.setenv("NO_COLOR", "1")
-    assert not Screen(Terminal()).color
+    assert not TerminalOutput(Terminal()).color

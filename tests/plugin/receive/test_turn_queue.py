@@ -13,14 +13,14 @@ from fakes.host import Words, deliver
 from wakebus.broker.errors import Fenced, NotRunning
 from wakebus.broker.protocol.message import Message
 from wakebus.plugin.processes.cancel import Cancel
-from wakebus.plugin.prompt.label import Item
+from wakebus.plugin.prompt.label import PromptItem
 from wakebus.plugin.receive.turn_queue import (
     AT_ONCE,
     FLOOD_S,
     FLOOD_TURNS,
     MAX_TOGETHER,
     Job,
-    Turns,
+    TurnQueue,
 )
 from wakebus.plugin.rules.match import plan
 from wakebus.plugin.rules.model import Rule, Rules
@@ -31,7 +31,7 @@ def job(id: str, sender: str = "alpha", ahead: bool = False, **rule: Any) -> Job
     message = Message(id=id, ts=1.0, sender=sender, to="lead", body={"text": id})
     rules = Rules(callbacks=(Rule(match_type=("*",), context=True, **rule),))
     words: Words = []
-    made = Job(deliver(message, words), plan(rules, message, "agent"), Item(message, id))
+    made = Job(deliver(message, words), plan(rules, message, "agent"), PromptItem(message, id))
     made.ahead = ahead
     made.words = words  # type: ignore[attr-defined]
     return made
@@ -51,7 +51,7 @@ class Stage:
         self.may_end: dict[str, threading.Event] = {}
         self.most = 0
         self.hold = True
-        self.turns = Turns(
+        self.turns = TurnQueue(
             self.run, now=lambda: self.now, wait=lambda lock, _: lock.wait(timeout=0.005)
         )
         self.pool = ThreadPoolExecutor(200)
@@ -342,7 +342,7 @@ def test_what_was_done_before_the_stop_is_acknowledged() -> None:
         jobs[0].outcome["turn"] = "done"
         return False
 
-    turns = Turns(run)
+    turns = TurnQueue(run)
     with ThreadPoolExecutor(2) as pool:
         future = pool.submit(turns.take, "s", job("m0"))
         begun.wait(10)
@@ -365,7 +365,7 @@ def test_what_must_come_again_raises(error: Exception, raised: type[Exception]) 
             raise fail.pop()
         return False
 
-    turns = Turns(run)
+    turns = TurnQueue(run)
     with pytest.raises(raised):
         turns.take("s", job("m0"))
     assert turns.take("s", job("m1")) == {}
@@ -380,7 +380,7 @@ def test_one_of_several_is_no_longer_ours() -> None:
         return False
 
     with pytest.raises(Fenced):
-        Turns(run).take("s", late)
+        TurnQueue(run).take("s", late)
 
 
 @pytest.mark.parametrize("error", [OSError("no memory"), KeyError("slip"), RuntimeError("thread")])
@@ -390,7 +390,7 @@ def test_a_slip_in_a_turn_blocks_no_session(error: Exception) -> None:
     def run(session: str, jobs: Sequence[Job], cancel: Cancel) -> bool:
         raise error
 
-    turns = Turns(run)
+    turns = TurnQueue(run)
     for _ in range(AT_ONCE + 1):
         found = turns.take("s", job("m0"))
         assert type(error).__name__ in found["turn"]["error"] and found["answered"] is False
@@ -400,7 +400,7 @@ def test_idle_sessions_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     """A thousand chats later memory is what it was; busy ones stay."""
     monkeypatch.setattr("wakebus.plugin.receive.turn_queue.MAX_IDLE", 10)
     run: Callable[..., bool] = lambda *_: False  # noqa: E731
-    turns = Turns(run)
+    turns = TurnQueue(run)
     for n in range(50):
         turns.take(f"s{n}", job("m"))
     assert len(turns._sessions) <= 11

@@ -16,7 +16,7 @@ from wakebus.plugin.rules.match import (
     plan,
     session_of,
 )
-from wakebus.plugin.rules.model import WAKES, Host, Reply, Rule, Rules, Wake
+from wakebus.plugin.rules.model import WAKES, HostKind, Reply, Rule, Rules, Wake
 
 MakeMessage = Callable[..., Message]
 
@@ -147,7 +147,7 @@ def test_reply_elsewhere(make: MakeMessage) -> None:
         (host, asks): effective_reply(
             None, make(type="directive"), host, sender_known=True, asks=asks
         )
-        for host in get_args(Host)
+        for host in get_args(HostKind)
         for asks in (False, True)
     }
     assert found == {
@@ -179,7 +179,7 @@ def test_wake_in_a_gateway(make: MakeMessage, channel: str, reply: Reply | None,
 
 def test_no_rule(make: MakeMessage) -> None:
     """RULES-1.4: printed; an agent starts a turn as well, whatever the type."""
-    hosts: list[tuple[Host, str, bool]] = [
+    hosts: list[tuple[HostKind, str, bool]] = [
         ("terminal", "terminal", False),
         ("agent", "terminal", True),
         ("cli", "terminal", False),
@@ -205,7 +205,7 @@ def test_no_rule(make: MakeMessage) -> None:
     ],
 )
 def test_print_and_context(
-    make: MakeMessage, rule: Rule, host: Host, prints: str, context: bool
+    make: MakeMessage, rule: Rule, host: HostKind, prints: str, context: bool
 ) -> None:
     """RULES-3.1, RULES-3.2: context silences print; a terminal prints what has no model."""
     rule = replace(rule, match_type=("*",))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wakebus.plugin.rules.sanitize import RESET, clean, clean_line, clean_terminal
+from wakebus.plugin.rules.sanitize import RESET, sanitize, sanitize_line, sanitize_terminal
 
 NASTY = st.text(
     st.sampled_from("\x1b\x9b\x9d\x90[]P;:0m1Jax \n\t\r\x07\\\x9c\u202e\u200b\u200d\ufe0f\ud800\0é")
@@ -48,49 +48,49 @@ UNSAFE = re.compile(
 )
 def test_clean(dirty: str, expected: str) -> None:
     """What steers, reorders or hides goes; what a person reads stays."""
-    assert clean(dirty) == expected
+    assert sanitize(dirty) == expected
 
 
 @given(ANY)
 def test_nothing_unsafe_is_left_and_twice_is_once(text: str) -> None:
     """Any text: no control, escape, bidi or surrogate is left; cleaning again changes nothing."""
-    once = clean(text)
+    once = sanitize(text)
     assert not UNSAFE.search(once)
-    assert clean(once) == once
+    assert sanitize(once) == once
     once.encode()
 
 
 @given(ANY)
 def test_a_terminal_gets_colours_and_nothing_else(text: str) -> None:
     """Any text: without its SGR sequences it is as clean; cleaning again changes nothing."""
-    once = clean_terminal(text)
+    once = sanitize_terminal(text)
     assert not UNSAFE.search(SGR.sub("", once))
-    assert clean_terminal(once) == once
+    assert sanitize_terminal(once) == once
 
 
 @given(st.text(st.characters(categories=("L", "N", "P", "Zs"))))
 def test_plain_text_is_not_touched(text: str) -> None:
     """Letters, digits, punctuation and spaces of every script stay."""
-    assert clean(text) == text
+    assert sanitize(text) == text
 
 
 def test_a_colour_ends_where_its_text_ends() -> None:
     """What is printed next keeps the terminal's own colours."""
-    assert clean_terminal("\x1b[31mred") == f"\x1b[31mred{RESET}"
-    assert clean_terminal("\x1b[31mred\n") == f"\x1b[31mred{RESET}\n"
-    assert clean_terminal(f"\x1b[31mred{RESET}") == f"\x1b[31mred{RESET}"
-    assert clean_terminal("\x1b[2J\x1b[1;38:5:9mx\x1b[0m") == "\x1b[1;38:5:9mx\x1b[0m"
+    assert sanitize_terminal("\x1b[31mred") == f"\x1b[31mred{RESET}"
+    assert sanitize_terminal("\x1b[31mred\n") == f"\x1b[31mred{RESET}\n"
+    assert sanitize_terminal(f"\x1b[31mred{RESET}") == f"\x1b[31mred{RESET}"
+    assert sanitize_terminal("\x1b[2J\x1b[1;38:5:9mx\x1b[0m") == "\x1b[1;38:5:9mx\x1b[0m"
 
 
 def test_a_line_is_one_line() -> None:
     """Names in headers: no newline, no run of spaces, a limit."""
-    assert clean_line(" a\n\u2028b\t\tc ") == "a b c"
-    assert clean_line("x" * 300, 10) == "x" * 9 + "…"
+    assert sanitize_line(" a\n\u2028b\t\tc ") == "a b c"
+    assert sanitize_line("x" * 300, 10) == "x" * 9 + "…"
 
 
 @pytest.mark.parametrize("seed", ["\x9d", "\x1b]", "\x1b[", "\x1b]a", "\x9b1;", "\u200d\ufe0f"])
 def test_a_megabyte_of_traps_takes_no_time(seed: str) -> None:
     """The patterns are linear: a body of openings that never end must not hold the receiver."""
     begun = time.process_time()
-    clean(seed * ((1 << 20) // len(seed)))
+    sanitize(seed * ((1 << 20) // len(seed)))
     assert time.process_time() - begun < 3

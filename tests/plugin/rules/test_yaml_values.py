@@ -7,15 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from yaml.nodes import Node
 
-from wakebus.plugin.rules import yaml_values as nodes
+from wakebus.plugin.rules import yaml_values
 from wakebus.plugin.rules.yaml_values import Wrong
 
 
-def _entries(text: str) -> tuple[dict[str, nodes.Entry], list[Wrong]]:
+def _entries(text: str) -> tuple[dict[str, yaml_values.MapEntry], list[Wrong]]:
     found: list[Wrong] = []
-    node = nodes.parse(text)
+    node = yaml_values.parse(text)
     assert node is not None
-    return nodes.entries(node, "", found.append), found
+    return yaml_values.entries(node, "", found.append), found
 
 
 @pytest.mark.parametrize(
@@ -34,14 +34,14 @@ def _entries(text: str) -> tuple[dict[str, nodes.Entry], list[Wrong]]:
 def test_bad_yaml_has_a_line_and_a_reason(text: str, line: int, says: str) -> None:
     """Never a traceback of the parser."""
     with pytest.raises(Wrong) as error:
-        nodes.parse(text)
+        yaml_values.parse(text)
     assert error.value.line == line and says in error.value.text
 
 
 @pytest.mark.parametrize("text", ["", "# only a comment\n", "~", "---\n...\n"])
 def test_an_empty_document_is_none(text: str) -> None:
     """Nothing in it is nothing wrong."""
-    assert nodes.parse(text) is None
+    assert yaml_values.parse(text) is None
 
 
 def test_a_key_that_stands_twice_is_told_with_both_lines() -> None:
@@ -94,10 +94,10 @@ def test_a_map_that_merges_itself_ends() -> None:
 )
 def test_what_is_no_text_says_how_to_write_it(text: str, says: str) -> None:
     """RULES-1.6: `match_type: on` is a boolean in YAML."""
-    node = nodes.parse(text)
+    node = yaml_values.parse(text)
     assert node is not None
     with pytest.raises(Wrong) as error:
-        nodes.text(node)
+        yaml_values.text(node)
     assert says in error.value.text
 
 
@@ -105,32 +105,32 @@ def test_values() -> None:
     """Texts, flags, numbers and words."""
 
     def node(text: str) -> Node:
-        found = nodes.parse(text)
+        found = yaml_values.parse(text)
         assert found is not None
         return found
 
-    assert nodes.texts(node("[a, 'on']")) == ("a", "on")
-    assert [nodes.flag(node(word)) for word in ("true", "off", "Yes")] == [True, False, True]
-    assert nodes.number(0, 10)(node("2.5")) == 2.5
-    assert nodes.one_of(("a", "b"))(node("b")) == "b"
+    assert yaml_values.texts(node("[a, 'on']")) == ("a", "on")
+    assert [yaml_values.flag(node(word)) for word in ("true", "off", "Yes")] == [True, False, True]
+    assert yaml_values.number(0, 10)(node("2.5")) == 2.5
+    assert yaml_values.one_of(("a", "b"))(node("b")) == "b"
     for read, text in [
-        (nodes.flag, "'true'"),
-        (nodes.number(0, 10), "11"),
-        (nodes.number(0, 10), ".inf"),
-        (nodes.number(0, 10), "1:30"),
-        (nodes.number(0, 10), "true"),
-        (nodes.texts, "[]"),
+        (yaml_values.flag, "'true'"),
+        (yaml_values.number(0, 10), "11"),
+        (yaml_values.number(0, 10), ".inf"),
+        (yaml_values.number(0, 10), "1:30"),
+        (yaml_values.number(0, 10), "true"),
+        (yaml_values.texts, "[]"),
     ]:
         with pytest.raises(Wrong):
             read(node(text))
     with pytest.raises(Wrong, match="did you mean next_turn"):
-        nodes.one_of(("next_turn", "silent"))(node("nextturn"))
+        yaml_values.one_of(("next_turn", "silent"))(node("nextturn"))
 
 
 @given(st.text() | st.text(st.sampled_from("ab:-[]{}&*<!|>'\"%#\n\t ,?")))
 def test_any_text_parses_or_is_wrong(text: str) -> None:
     """Nothing else is raised."""
     try:
-        nodes.parse(text)
+        yaml_values.parse(text)
     except Wrong:
         pass

@@ -11,8 +11,8 @@ import pytest
 
 from fakes.broker import until
 from fakes.pane import END, START, Recorder, Server, serve_panes
-from wakebus.plugin.tmux import keystrokes as tmux
-from wakebus.plugin.tmux.keystrokes import Typed, find, type_text
+from wakebus.plugin.tmux import keystrokes
+from wakebus.plugin.tmux.keystrokes import Typed, find_pane, type_text
 from wakebus.plugin.tmux.panes import NoPane, TmuxError
 
 HARD = "'q' \"q\" $(touch x) `y` \\; #{pid} C-c Enter %0 ~ 中文 é 👩‍💻 ⚕ 🇩🇪"
@@ -41,7 +41,7 @@ def pane(server: Server, name: str) -> Recorder:
 
 def typed(target: str, text: str) -> Typed:
     """Type without the long wait, which is for TUIs that guess; the recorder does not."""
-    return type_text(find(target), text, sleep=lambda _: None)
+    return type_text(find_pane(target), text, sleep=lambda _: None)
 
 
 def grown(pane: Recorder, to: bytes) -> None:
@@ -114,7 +114,7 @@ def test_exactly_the_session_that_was_named(server: Server, name: str) -> None:
     longer = server.session(f"{name}er")
     assert server.tmux("display-message", "-p", "-t", name, "#S") == f"{name}er"
     with pytest.raises(NoPane, match=f"no tmux session '{name}'"):
-        find(name)
+        find_pane(name)
     server.session(name)
     typed(name, "x")
     typed(f"{name}er", "y")
@@ -153,13 +153,16 @@ def test_a_mode_that_is_entered_meanwhile(server: Server, pane: Recorder, name: 
         grown(pane, b"hi")
         server.tmux("copy-mode", "-t", pane.id)
 
-    assert type_text(find(name), "hi", sleep=scroll).left_mode
+    assert type_text(find_pane(name), "hi", sleep=scroll).left_mode
     assert pane.line() == b"hi"
 
 
 @pytest.mark.parametrize(
     ("text", "got", "wait"),
-    [("hi", b"hi", tmux.KEYS_SETTLE_S), ("a\nb", START + b"a\rb" + END, tmux.PASTE_SETTLE_S)],
+    [
+        ("hi", b"hi", keystrokes.KEYS_SETTLE_S),
+        ("a\nb", START + b"a\rb" + END, keystrokes.PASTE_SETTLE_S),
+    ],
 )
 def test_enter_comes_on_its_own(
     pane: Recorder, name: str, text: str, got: bytes, wait: float
@@ -171,9 +174,9 @@ def test_enter_comes_on_its_own(
         grown(pane, got)
         waits.append(seconds)
 
-    type_text(find(name), text, sleep=settle)
+    type_text(find_pane(name), text, sleep=settle)
     assert pane.line() == got and waits == [wait]
-    assert 0.12 < tmux.KEYS_SETTLE_S < tmux.PASTE_SETTLE_S
+    assert 0.12 < keystrokes.KEYS_SETTLE_S < keystrokes.PASTE_SETTLE_S
 
 
 def test_a_dead_pane(server: Server, name: str) -> None:
@@ -203,19 +206,19 @@ def test_a_pane_that_takes_no_input_or_shares_it(server: Server, name: str) -> N
 def test_a_pane_that_goes_meanwhile(server: Server, name: str) -> None:
     """Found, then gone: an error, and the text stays in no buffer."""
     server.session(name)
-    found = find(name)
+    found = find_pane(name)
     server.tmux("kill-session", "-t", f"={name}")
     with pytest.raises(TmuxError):
         type_text(found, "a\nb", sleep=lambda _: None)
     with pytest.raises(TmuxError):
-        tmux._paste(found, "a\nb")
+        keystrokes._paste(found, "a\nb")
     assert server.tmux("list-buffers") == ""
 
 
 def test_two_who_type_at_once(pane: Recorder, name: str) -> None:
     """Each text with its own Enter, whole."""
     texts = [f"{n}" * 40 for n in range(6)]
-    found = find(name)
+    found = find_pane(name)
 
     def work(text: str) -> None:
         type_text(found, text, sleep=lambda _: time.sleep(0.05))
@@ -233,12 +236,12 @@ def test_others_type_without_end(
     pane: Recorder, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An error after a while; nothing was typed."""
-    monkeypatch.setattr(tmux, "TURN_S", 0.1)
-    found = find(name)
-    with tmux._turn(found), pytest.raises(NoPane, match="others have been typing"):
+    monkeypatch.setattr(keystrokes, "TURN_S", 0.1)
+    found = find_pane(name)
+    with keystrokes._turn(found), pytest.raises(NoPane, match="others have been typing"):
         typed(name, "x")
     assert pane.got == b""
-    with tmux._turn(found._replace(tty="/dev/none")):  # of another user: no lock, no error
+    with keystrokes._turn(found._replace(tty="/dev/none")):  # of another user: no lock, no error
         pass
 
 
@@ -247,11 +250,11 @@ def test_no_tmux(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("TMUX", raising=False)
     monkeypatch.setenv("TMUX_TMPDIR", str(tmp_path))
     with pytest.raises(NoPane, match="no tmux server answers") as caught:
-        find("work")
+        find_pane("work")
     assert "tmux new-session" in caught.value.data["step"]
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(TmuxError, match="cannot be run: No such file"):
-        find("work")
+        find_pane("work")
 
 
 def test_a_tmux_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -263,8 +266,8 @@ def test_a_tmux_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
         pid = server.pid
         os.kill(pid, signal.SIGSTOP)
         try:
-            monkeypatch.setattr(tmux, "ANSWER_S", 0.3)
+            monkeypatch.setattr(keystrokes, "ANSWER_S", 0.3)
             with pytest.raises(TmuxError, match="did not answer"):
-                find("work")
+                find_pane("work")
         finally:
             os.kill(pid, signal.SIGCONT)

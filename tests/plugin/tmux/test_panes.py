@@ -5,7 +5,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wakebus.plugin.tmux import panes
-from wakebus.plugin.tmux.panes import NoPane, Pane, argument, check, is_paste, literal, parse, pick
+from wakebus.plugin.tmux.panes import (
+    NoPane,
+    Pane,
+    argument,
+    check,
+    is_paste,
+    literal,
+    parse,
+    pick_pane,
+)
 
 LISTING = """\
 %0 0 0 1 0 0 0 0 0 /dev/pts/0 work:sh
@@ -57,7 +66,7 @@ def test_a_listing_is_read_by_the_fields_of_its_format() -> None:
 )
 def test_a_target_names_one_pane(target: str, id: str) -> None:
     """A session's current pane, a window's active one, by number before name; tmux's own form."""
-    assert pick(PANES, target).id == id
+    assert pick_pane(PANES, target).id == id
 
 
 @pytest.mark.parametrize(
@@ -67,26 +76,26 @@ def test_a_target_names_one_pane(target: str, id: str) -> None:
 def test_what_is_not_there_is_not_guessed(target: str) -> None:
     """No prefix, no pattern; the error lists the sessions."""
     with pytest.raises(NoPane, match="there is no tmux") as caught:
-        pick(PANES, target)
+        pick_pane(PANES, target)
     assert "work, worker, my_app, two words, grouped" in caught.value.data["step"]
 
 
 def test_the_error_says_what_is_not_there() -> None:
     """The session, or a pane of a session that is there; a long list is cut."""
     with pytest.raises(NoPane, match="no tmux session 'gone'"):
-        pick(PANES, "gone:1")
+        pick_pane(PANES, "gone:1")
     with pytest.raises(NoPane, match=r"no tmux pane 'work:9'"):
-        pick(PANES, "work:9")
+        pick_pane(PANES, "work:9")
     many = [pane(session=f"s{n}") for n in range(50)]
     with pytest.raises(NoPane) as caught:
-        pick(many, "gone")
+        pick_pane(many, "gone")
     assert "s19 and 30 more." in caught.value.data["step"]
 
 
 def test_two_windows_of_one_name() -> None:
     """Refused with the ids."""
     with pytest.raises(NoPane, match="names 2 panes") as caught:
-        pick(PANES, "work:sh")
+        pick_pane(PANES, "work:sh")
     assert caught.value.data["step"] == "Name one by its id: %1, %4"
 
 

@@ -13,7 +13,7 @@ from fakes.broker import until
 from fakes.desk import BIN, Desk, running
 from fakes.terminal import Terminal
 from wakebus.broker import Event, Gap
-from wakebus.plugin.cli.bus.tail import Line, as_json
+from wakebus.plugin.cli.bus.tail import LineFormat, as_json
 
 
 class Tail:
@@ -204,7 +204,7 @@ def test_wrong_words_and_no_broker(desk: Desk, own_desk: Desk) -> None:
 
 def test_gaps_and_odd_events_in_words() -> None:
     """A gap stands where it is; what a peer wrote cannot break a line."""
-    plain = Line(color=False)
+    plain = LineFormat(color=False)
     pub = "a" * 16
     assert "missed 3 events of a.b" in plain(Gap("a.b", pub, 3, 9))
     assert "missed 1 event of a.b" in plain(Gap("a.b", pub, 1, 9))
@@ -217,4 +217,4 @@ def test_gaps_and_odd_events_in_words() -> None:
     dead = {"id": "i", "from": "a", "to": "b", "type": "ack", "state": "dead", "reason": "old"}
     line = plain(Event("bus.message.dead", pub, 1, {**dead, "claimed": True}))
     assert line.endswith("bus.message.dead  i a → b (claimed) ack: old")
-    assert "\x1b[31m" in Line(color=True)(Event("bus.message.dead", pub, 1, dead))
+    assert "\x1b[31m" in LineFormat(color=True)(Event("bus.message.dead", pub, 1, dead))

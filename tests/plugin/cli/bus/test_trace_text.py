@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wakebus.plugin.cli.bus.trace_text import Traced, steps, tell
+from wakebus.plugin.cli.bus.trace_text import Traced, steps, trace_lines
 
 
 def traced(id: str = "m1", outcome: Any = None, **fields: Any) -> Traced:
@@ -37,7 +37,7 @@ OUTCOME = {
 
 def test_every_step_in_its_order_with_time_and_process() -> None:
     """Issue 2 G: accepted, queued, held, started, rule, actions, turn, answer, channel result."""
-    lines = tell([traced(outcome=OUTCOME)], "m1")
+    lines = trace_lines([traced(outcome=OUTCOME)], "m1")
     assert lines[0] == "m1  ci → lead  directive [feishu:1]  handled ◀"
     words = [line.split()[1] for line in lines[1:]]
     assert words == [
@@ -63,7 +63,7 @@ def test_what_came_of_it_stands_below() -> None:
         traced("m4", reply_to="m1"),
         traced("m5", cause="gone"),
     ]
-    heads = [line for line in tell(found, "m4") if "→" in line]
+    heads = [line for line in trace_lines(found, "m4") if "→" in line]
     assert [(len(h) - len(h.lstrip()), h.split()[0]) for h in heads] == [
         (0, "m1"),
         (4, "m2"),
@@ -77,22 +77,22 @@ def test_what_came_of_it_stands_below() -> None:
 def test_a_long_chain_and_a_ring() -> None:
     """Five hundred hops, and messages that name each other as their cause: each once."""
     chain = [traced(f"m{n}", cause=f"m{n - 1}") for n in range(2000)]
-    assert sum("→" in line for line in tell(chain, "m0")) == 2000
+    assert sum("→" in line for line in trace_lines(chain, "m0")) == 2000
     ring = [traced("a", cause="b"), traced("b", cause="a"), traced("c", cause="c")]
-    assert [line.split()[0] for line in tell(ring, "a") if "→" in line] == ["c", "a", "b"]
+    assert [line.split()[0] for line in trace_lines(ring, "a") if "→" in line] == ["c", "a", "b"]
 
 
 def test_a_message_on_its_way() -> None:
     """No outcome yet, or none at all."""
     assert [step.what for step in steps(traced())][-1] == "handled"
     assert steps(traced(steps=[])) == []
-    assert tell([], "m1") == []
+    assert trace_lines([], "m1") == []
 
 
 def test_one_line_stays_one_line() -> None:
     """Whatever text an outcome holds."""
     outcome = {"actions": [{"what": "command\n9", "tail": "a\nb\n\n" + "c" * 500, "t": 10.9}]}
-    lines = tell([traced(outcome=outcome)], "m1")
+    lines = trace_lines([traced(outcome=outcome)], "m1")
     assert len(lines) == 7 and all("\n" not in line and len(line) < 300 for line in lines)
 
 
@@ -117,6 +117,6 @@ OUTCOMES = st.dictionaries(
 def test_no_outcome_raises(outcome: Any, said: list[Any], fields: dict[str, Any]) -> None:
     """Receivers of other makes, other versions, and bad luck."""
     for message in (traced(outcome=outcome), traced(outcome=outcome, steps=said), fields):
-        for line in tell([message], "m1"):
+        for line in trace_lines([message], "m1"):
             assert "\n" not in line
-    json.dumps(tell([traced(outcome=outcome)], "m1"))
+    json.dumps(trace_lines([traced(outcome=outcome)], "m1"))

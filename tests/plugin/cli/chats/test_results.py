@@ -35,7 +35,7 @@ def test_why_it_is_put_off() -> None:
         ((one | {"steps": [later, {"what": "started"}, held]},), ("slow (now: held)", "maybe")),
         ((one | {"put_off": "slower", "work": "none"},), ("slower", "none")),
     ):
-        assert late.put_off(cast(Client, Told(*found)), "m") == said
+        assert late.last_deferral(cast(Client, Told(*found)), "m") == said
 
 
 class Doubtful(Told):
@@ -52,7 +52,7 @@ def test_not_settled_yet(work: str, status: int) -> None:
     why = "it may have been accepted: status 500; it is sent again under its key"
     one = {"id": "m", "put_off": why, "work": work, "steps": []}
     client = cast(Client, Doubtful({**one}))
-    error = late.late(client, Receipt("m", "queued"), TimedOut("late"))
+    error = late.unsettled(client, Receipt("m", "queued"), TimedOut("late"))
     assert status_of(error) == status and "wakebus trace m" in hint(error)
     said = error.to_wire()
     assert said["message"] == "m" and said["reason"] == why

@@ -16,8 +16,8 @@ from wakebus.plugin.hermes.shared.context_injection import (
     fitting,
     hermes_limit,
 )
-from wakebus.plugin.prompt.label import Item
-from wakebus.plugin.prompt.pending_context import MAX_FAILED, Context, Waiting
+from wakebus.plugin.prompt.label import PromptItem
+from wakebus.plugin.prompt.pending_context import MAX_FAILED, Context, PendingContext
 
 MakeMessage = Callable[..., Message]
 
@@ -29,28 +29,28 @@ def context(tmp_path: Path) -> Context:
     return Context(tmp_path / "lead.jsonl")
 
 
-def items(make: MakeMessage, *texts: str) -> tuple[Item, ...]:
-    return tuple(Item(make(id=f"m{number}"), text) for number, text in enumerate(texts, 1))
+def items(make: MakeMessage, *texts: str) -> tuple[PromptItem, ...]:
+    return tuple(PromptItem(make(id=f"m{number}"), text) for number, text in enumerate(texts, 1))
 
 
-def ids(waiting: Waiting) -> list[str]:
+def ids(waiting: PendingContext) -> list[str]:
     return [item.message.id for item in waiting.items]
 
 
 @pytest.mark.parametrize("text", ["x" * 900, "字" * 900])
 def test_the_oldest_that_fit(make: MakeMessage, text: str) -> None:
     """HERMES-4.8: whole texts, never more characters than the limit; the rest waits."""
-    waiting = Waiting(items(make, *[text] * 20))
+    waiting = PendingContext(items(make, *[text] * 20))
     found, shown = fitting(waiting, 4000, FENCE)
     assert ids(found) == ["m1", "m2", "m3"] and len(shown) <= 4000
     assert shown.count(text) == 3
     assert fitting(waiting, 10**6, FENCE)[0] == waiting
-    assert fitting(Waiting(), 4000, FENCE) == (Waiting(), "")
+    assert fitting(PendingContext(), 4000, FENCE) == (PendingContext(), "")
 
 
 def test_one_that_is_too_long_alone(make: MakeMessage) -> None:
     """HERMES-4.8: it is cut, and says where the whole is; else nothing would be shown any more."""
-    found, shown = fitting(Waiting(items(make, "y" * 8000, "z")), 2000, FENCE)
+    found, shown = fitting(PendingContext(items(make, "y" * 8000, "z")), 2000, FENCE)
     assert ids(found) == ["m1"] and len(shown) <= 2000
     assert "`wakebus trace m1 --text`" in shown and shown.rstrip().endswith(f"--- end {FENCE}")
 
@@ -58,12 +58,12 @@ def test_one_that_is_too_long_alone(make: MakeMessage) -> None:
 @pytest.mark.parametrize("limit", [-5, 0, 50, 200])
 def test_no_room(make: MakeMessage, limit: int) -> None:
     """HERMES-4.8: then nothing is shown, and nothing is said to be."""
-    assert fitting(Waiting(items(make, "text"), 3), limit, FENCE) == (Waiting(), "")
+    assert fitting(PendingContext(items(make, "text"), 3), limit, FENCE) == (PendingContext(), "")
 
 
 def test_what_was_dropped_is_said(make: MakeMessage) -> None:
     """HERMES-4.8: also where nothing else waits."""
-    assert "7 older notes" in fitting(Waiting((), 7), LIMIT, FENCE)[1]
+    assert "7 older notes" in fitting(PendingContext((), 7), LIMIT, FENCE)[1]
 
 
 def test_shown_once(make: MakeMessage, context: Context) -> None:

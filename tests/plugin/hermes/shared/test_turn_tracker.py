@@ -6,18 +6,18 @@ from fakes.host import deliver
 from wakebus.broker.protocol.message import Message
 from wakebus.plugin.hermes.shared.turn_tracker import Watch
 from wakebus.plugin.processes.cancel import Cancel
-from wakebus.plugin.prompt.label import Item
-from wakebus.plugin.receive.host import Order
+from wakebus.plugin.prompt.label import PromptItem
+from wakebus.plugin.receive.host import TurnRequest
 from wakebus.plugin.receive.turn_queue import Job
 from wakebus.plugin.rules.match import plan
 from wakebus.plugin.rules.model import Rules
 
 
-def order(marker: str) -> Order:
+def order(marker: str) -> TurnRequest:
     """An order with this marker in its text."""
     message = Message("m1", 1.0, "alpha", "gw", {"text": "x"})
-    job = Job(deliver(message), plan(Rules(), message, "gateway"), Item(message, "x"))
-    return Order("key", [job], f"a text with {marker} in it", marker, "t" * 24, Cancel())
+    job = Job(deliver(message), plan(Rules(), message, "gateway"), PromptItem(message, "x"))
+    return TurnRequest("key", [job], f"a text with {marker} in it", marker, "t" * 24, Cancel())
 
 
 A, B = "a" * 24, "b" * 24
