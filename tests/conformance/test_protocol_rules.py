@@ -1,6 +1,7 @@
 """PROTOCOL.md and the tests name the same rules."""
 
 import re
+from functools import cache
 from pathlib import Path
 
 from wakebus import broker
@@ -13,6 +14,7 @@ NUMBER = r"PROTOCOL-\d+\.\d+"
 RULES = re.findall(rf"^\*\*({NUMBER})\*\*", PAGE, re.M)
 
 
+@cache
 def named() -> dict[str, set[str]]:
     """Return the rules that the tests name, with the files that do."""
     found: dict[str, set[str]] = {}
