@@ -86,7 +86,12 @@ def test_what_is_imported_is_declared() -> None:
         requirement.split(">")[0].split("[")[0].strip().lower()
         for requirement in PROJECT["project"]["dependencies"]
     }
-    imports = {"zmq": "pyzmq", "yaml": "pyyaml", "markdown_it": "markdown-it-py"}
+    imports = {
+        "zmq": "pyzmq",
+        "yaml": "pyyaml",
+        "dotenv": "python-dotenv",
+        "markdown_it": "markdown-it-py",
+    }
     from test_layers import imports_of, modules, stdlib
 
     for module, file in modules().items():

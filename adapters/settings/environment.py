@@ -5,9 +5,11 @@ Rule 1: `.env` wins, as in Hermes: a service inherits the environment of whoever
 broker, perhaps weeks ago. An empty value is none, and hides the process's. Rule 2: its values are
 those that Hermes reads (dotenv.py). Rule 3: a line that cannot be read is named by file and line;
 neither it nor any value is ever shown. Rule 4: read again when the file changed, so that a new
-credential needs no restart; while it cannot be read, what it said last holds (kept.py). It is
-decoded as Hermes does. Rule 5: the one place where values come from: Hermes's config.yaml and its
-Weixin files (weixin_tokens.py) are asked through it, too.
+credential needs no restart; while it cannot be read, what it said last holds: nothing else may take
+the place of its values: old ones that the process inherited led to another chat. One that said
+something and is now empty or gone is perhaps being written. It is decoded as Hermes does. Rule 5:
+the one place where values come from: Hermes's config.yaml (hermes_config.py) and its Weixin files
+(weixin_accounts.py) are asked through it, too.
 """
 
 import codecs
@@ -19,16 +21,17 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from wakebus.adapters.settings.cached_file import Kept
-from wakebus.adapters.settings.dotenv import parse
-from wakebus.adapters.settings.hermes_config import HermesConfig, bytes_of
+from wakebus.adapters.errors import Unavailable
+from wakebus.adapters.settings.hermes_config import HermesConfig
 from wakebus.adapters.settings.home_channel import Home
-from wakebus.adapters.settings.weixin_accounts import WeixinTokens
+from wakebus.adapters.settings.weixin_accounts import WeixinAccounts
 from wakebus.broker.paths import hermes_home
+from wakebus.broker.system.cached_file import LastGood, Unusable, bytes_of
 
 log = logging.getLogger(__name__)
 
-MAX_FILE: Final = 1 << 20  # a few KiB in practice; a wrong path must not be read into memory
+MAX_FILE: Final = 256 << 10  # a few KiB in practice; of a wrong path this much is parsed in 1 s
+GRACE_S: Final = 5.0  # an editor that writes a file anew needs milliseconds
 NAMED: Final = 10  # bad lines
 _LINE_END: Final = re.compile("\r\n|\r|\n")
 _NAME: Final = re.compile(r"[A-Z][A-Z0-9_]{2,99}")
@@ -67,12 +70,24 @@ class Environment:
         self._process = process
         self.file = hermes_home() / ".env" if file is None else file
         self._config = HermesConfig(self.file.parent)
-        self._weixin = WeixinTokens(self.file.parent)
-        self._values = Kept(self.file, lambda file: _read(file, process), ticks)
+        self._weixin = WeixinAccounts(self.file.parent)
+        self._values: LastGood[dict[str, str]] = LastGood(
+            self.file,
+            lambda file: _read(file, process),
+            lambda problem: log.warning("%s; what it said before holds for now", problem),
+            missing={},
+            grace_s=GRACE_S,
+            ticks=ticks,
+        )
 
     def __call__(self) -> Values:
         """Return the process's environment with the file's values over it. Raises Unavailable."""
-        values = Values(self._process, self._values(), self._config)
+        try:
+            file = self._values()
+        except Unusable as exc:
+            hint = "see to its mode and owner, and to HERMES_HOME"
+            raise Unavailable(f"{exc}; {hint}") from exc
+        values = Values(self._process, file, self._config)
         values.update(self._weixin(values))
         return values
 
@@ -80,6 +95,8 @@ class Environment:
 def _read(file: Path, process: Mapping[str, str]) -> dict[str, str]:
     """Return a file's values; raise OSError, whose strerror says why not."""
     text = _decoded(bytes_of(file, MAX_FILE))
+    from wakebus.adapters.settings.dotenv import parse  # 14 ms and more
+
     values, bad_lines = parse(text, process)
     for name in _names(text, bad_lines) & frozenset(process):
         values.setdefault(name, "")  # an older value of the process must not take its place

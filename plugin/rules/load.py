@@ -10,13 +10,13 @@ import errno
 import os
 import pwd
 import threading
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
+from wakebus.broker.system.cached_file import LastGood, bytes_of, state_of
 from wakebus.plugin.rules.errors import Problem, RulesError, ScriptError
 from wakebus.plugin.rules.file_trust import refusal
 from wakebus.plugin.rules.model import Rule, Rules
@@ -27,7 +27,6 @@ MAX_FILE: Final = 1 << 20
 NAME: Final = "bus-rules.yaml"
 # An editor truncates, then writes: a file is read when it has kept still for this long.
 SETTLE_S: Final = 0.05
-_SETTLE_TRIES: Final = 10
 
 
 def default_path(environ: Mapping[str, str]) -> Path:
@@ -88,32 +87,15 @@ def _text(path: Path) -> str:
 
 
 def _bytes(path: Path) -> bytes:
-    # NONBLOCK: a FIFO must not hold the open.
-    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
-        folder = path.resolve().parent.stat()
-        if reason := refusal(os.fstat(fd), folder, os.getuid(), str(path)):
+    def check(found: os.stat_result) -> None:
+        if reason := refusal(found, path.resolve().parent.stat(), os.getuid(), str(path)):
             raise _error(path, f"not loaded: {reason}")
-        with os.fdopen(fd, "rb", closefd=False) as file:
-            data = file.read(MAX_FILE + 1)
-    finally:
-        os.close(fd)
-    if len(data) > MAX_FILE:
-        raise _error(path, f"over {MAX_FILE >> 20} MiB")
-    return data
+
+    return bytes_of(path, MAX_FILE, check)
 
 
 def _error(path: Path, text: str, line: int = 0) -> RulesError:
     return RulesError([Problem(str(path), line, "", text)])
-
-
-class _Stamp(NamedTuple):
-    """What changes when a file does; chmod and chown too, because trust depends on them."""
-
-    changed_ns: int
-    written_ns: int
-    size: int
-    inode: int
 
 
 class RulesFile:
@@ -135,43 +117,23 @@ class RulesFile:
         self.error: RulesError | None = None
         self._required, self._on_error = required, on_error
         self._lock = threading.Lock()
-        self._stamp = self._look()
-        self._rules = self._load(self._stamp)
+        self._last_good = LastGood(self.path, self._load, settle_s=SETTLE_S)
+        self._last_good()
 
     def current(self) -> Rules:
         """Return the rules, read again if the file has changed since the last call."""
         with self._lock:
-            if self._look() == self._stamp:
-                return self._rules
-            self._stamp = self._settled()
-            try:
-                self._rules = self._load(self._stamp)
-                self.error = None
-            except RulesError as exc:
-                self.error = exc
-            rules, error = self._rules, self.error
-        if error and self._on_error:
-            self._on_error(error)
+            before = self._last_good.problem
+            rules = self._last_good()
+            problem = self._last_good.problem
+            self.error = problem if isinstance(problem, RulesError) else None
+        if problem is not before and self.error and self._on_error:
+            self._on_error(self.error)
         return rules
 
-    def _load(self, stamp: _Stamp | None) -> Rules:
-        return default_rules() if stamp is None and not self._required else load(self.path)
-
-    def _look(self) -> _Stamp | None:
-        try:
-            found = self.path.stat()
-        except OSError:
-            return None
-        return _Stamp(found.st_ctime_ns, found.st_mtime_ns, found.st_size, found.st_ino)
-
-    def _settled(self) -> _Stamp | None:
-        stamp = self._look()
-        for _ in range(_SETTLE_TRIES):
-            time.sleep(SETTLE_S)
-            before, stamp = stamp, self._look()
-            if stamp == before:
-                break
-        return stamp
+    def _load(self, path: Path) -> Rules:
+        there = not isinstance(state_of(path), int)  # an errno
+        return load(path) if there or self._required else default_rules()
 
 
 def write_default(path: Path, *, force: bool = False) -> None:

@@ -1,10 +1,17 @@
-"""`.env` as Hermes reads it; the values are what python-dotenv 1.2 answered, run once."""
+"""`.env` as Hermes reads it: what is ours around python-dotenv."""
+
+import io
+import subprocess
+import sys
+import time
 
 import pytest
+from dotenv.main import resolve_variables
+from dotenv.parser import parse_stream
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wakebus.adapters.settings.dotenv import ROOM, parse
+from wakebus.adapters.settings.dotenv import MAX_BLANKS, MAX_VALUES, MAX_VARIABLES, parse
 
 PROCESS = {"P": "proc", "A": "procA", "EMPTY": ""}
 
@@ -12,31 +19,10 @@ PROCESS = {"P": "proc", "A": "procA", "EMPTY": ""}
 @pytest.mark.parametrize(
     ("text", "values"),
     [
-        ("K=v", {"K": "v"}),
-        ("  export K = v  ", {"K": "v"}),
-        ("export\tK=v", {"K": "v"}),
-        ("K=#ops", {"K": "#ops"}),
+        ("export K=v # comment", {"K": "v"}),
         ("K=#ops:localhost # ours", {"K": "#ops:localhost"}),
-        ("K=#", {"K": "#"}),
-        ("K= # c", {"K": "# c"}),
-        ("K=v # comment", {"K": "v"}),
-        ("K=v\t#c", {"K": "v"}),
-        ("K=v#no-comment", {"K": "v#no-comment"}),
-        ("K=a b  ", {"K": "a b"}),
-        ("K=", {"K": ""}),
         ('K=""', {"K": ""}),
-        ("K='a # b'", {"K": "a # b"}),
-        ('K="a b" # c', {"K": "a b"}),
-        ('K="a"#c', {"K": "a"}),
-        ('K="a\\"b"', {"K": 'a"b'}),
-        ("K='a\\'b'", {"K": "a'b"}),
-        ('K="it\'s"', {"K": "it's"}),
         ('K="a\\tb\\\\n\\nc\\$d"', {"K": "a\tb\\n\nc\\$d"}),
-        ("K='a\\tb\\\\n'", {"K": "a\\tb\\n"}),
-        ("K=a\\tb", {"K": "a\\tb"}),
-        ('K="one\ntwo" # c', {"K": "one\ntwo"}),
-        ("K='one\n\ntwo'", {"K": "one\n\ntwo"}),
-        ("K=a=b==", {"K": "a=b=="}),
         ("K=$HOME/`id`", {"K": "$HOME/`id`"}),
         ("K=${P}/x", {"K": "proc/x"}),
         ("K='${P}'", {"K": "proc"}),
@@ -46,30 +32,19 @@ PROCESS = {"P": "proc", "A": "procA", "EMPTY": ""}
         ("A=1\nK=${A}${A}", {"A": "1", "K": "11"}),
         ("K=${K}x", {"K": "x"}),
         ("K=1\nK=${K}2", {"K": "12"}),
-        ("K=${A\nL=}", {"K": "${A", "L": "}"}),
         ("A=${P}\nP=2\nK=${A}${P}", {"A": "proc", "P": "2", "K": "proc2"}),
-        ("A='${P}'\nK=${A}", {"A": "proc", "K": "proc"}),
         ("D=${P\nK=$D}", {"D": "${P", "K": "$D}"}),
-        ("K=1\nK=2", {"K": "2"}),
+        ("A=x\nA", {}),
+        ("B\nA=${B:-x}", {"A": ""}),
         ("\ufeffK=v", {"K": "v"}),
-        ("K=v\r\n", {"K": "v"}),
-        ("K=a\rL=b", {"K": "a", "L": "b"}),
-        ("'K'=v", {"K": "v"}),
-        ('K="a" b\nL=1', {"L": "1"}),
+        ("K=a\rL=b\r\n", {"K": "a", "L": "b"}),
         ('K="open\nL=1', {"L": "1"}),
-        ("K='open\nL=1", {"L": "1"}),
-        ('K = "v"', {"K": "v"}),
-        ("K.x-1=v\nK=1", {"K.x-1": "v", "K": "1"}),
-        ("1X=2", {"1X": "2"}),
-        ("# K=1\n\n  # c\nK=2", {"K": "2"}),
         ("K=v\x00w", {"K": "vw"}),
         ("K: v\nL=1", {"L": "1"}),
-        ("=3\nK=1", {"K": "1"}),
-        ("K=café\xa0# c", {"K": "café"}),
     ],
 )
-def test_as_python_dotenv(text: str, values: dict[str, str]) -> None:
-    """ADP-1.3: quotes, escapes, comments, `${…}`, lines that are none: the same values."""
+def test_values(text: str, values: dict[str, str]) -> None:
+    """ADP-1.3: `${…}` of the file, then of the process; lines that are none set nothing."""
     assert parse(text, PROCESS).values == values
 
 
@@ -80,22 +55,56 @@ def test_lines_that_are_none() -> None:
     assert parse(text.replace("\n", "\r\n"), {}).bad_lines == [4, 5, 8, 11, 12]
 
 
-def test_a_value_that_grows_without_end() -> None:
-    """Expansion is bounded over the whole file: what would grow beyond is a bad line."""
-    found = parse("A=" + "x" * 16 + "\n" + "A=${A}${A}\n" * 60 + "B=b\n", {})
-    assert sum(map(len, found.values.values())) <= 2 * ROOM and found.values["B"] == "b"
-    assert found.bad_lines[0] < 20 and found.bad_lines[-1] == 61
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("A=" + "x" * 16 + "\n" + "A=${A}${A}\n" * 40, "grow without end"),
+        ("A=1\nK=" + "${" * (MAX_VARIABLES + 1), f"over {MAX_VARIABLES}"),
+        ("A=1\nK=a" + " " * MAX_BLANKS + "b", "line 2 has"),
+    ],
+)
+def test_text_without_bound(text: str, says: str) -> None:
+    """It is refused as a whole: what grows without end, and what would be read for minutes."""
+    with pytest.raises(OSError) as caught:
+        parse(text, {})
+    assert says in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    "text", ["K=" + "${" * 50_000, "K=a" + " " * 100_000 + "b", 'K="' + '\\"' * 50_000]
+    "text",
+    [
+        "K=" + "${" * MAX_VARIABLES + "x" * 100_000,
+        ("K=a" + " " * (MAX_BLANKS - 1) + "b\n") * 400,
+        'K="' + '\\"' * 50_000,
+        "K='\n" * 25_000,
+        "K=a" + " #" * 50_000,
+    ],
 )
 def test_text_that_is_slow_to_read(text: str) -> None:
-    """Text made to be searched again and again is read once."""
+    """Text made to be searched again and again ends in seconds, on a busy machine, too."""
+    before = time.process_time()
     assert set(parse(text, {}).values) == {"K"}
+    assert time.process_time() - before < 10
 
 
-@given(st.text(max_size=200) | st.text("K='\"\\#${}:- \n\r", max_size=60))
+TEXTS = st.text(max_size=200) | st.text("AB='\"\\#${}:- \n\r", max_size=60)
+
+
+@given(TEXTS)
 def test_any_text(text: str) -> None:
-    """Any text is parsed; nothing is raised."""
-    assert all("=" in text for _ in parse(text, {}).values)
+    """It says what python-dotenv says, whose own function reads the process's environment."""
+    values = [(b.key, b.value) for b in parse_stream(io.StringIO(text)) if b.key is not None]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("os.environ", {"A": "procA"})
+        theirs = resolve_variables(values, override=True)
+    if "\0" not in text and "\r" not in text and not text.startswith("\ufeff"):
+        found = parse(text, {"A": "procA"}).values
+        assert found == {name: value for name, value in theirs.items() if value is not None}
+        assert sum(map(len, found.values())) <= MAX_VALUES
+
+
+def test_the_parser_is_loaded_where_a_file_is_read() -> None:
+    """A command that reads none does not pay for it."""
+    code = "import sys, wakebus.adapters.settings.environment; print('dotenv' in sys.modules)"
+    done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, timeout=60)
+    assert done.stdout.strip() == b"False", done.stderr

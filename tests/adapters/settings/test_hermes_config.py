@@ -9,7 +9,7 @@ import pytest
 from wakebus.adapters.channel import parse
 from wakebus.adapters.errors import BadChannel, Unavailable
 from wakebus.adapters.settings.environment import Environment
-from wakebus.adapters.settings.hermes_config import HermesConfig, state_of
+from wakebus.adapters.settings.hermes_config import HermesConfig
 from wakebus.adapters.settings.home_channel import Home, resolve
 
 GOOD = (
@@ -139,14 +139,3 @@ def test_the_last_good_one_stays(home: Path, caplog: pytest.LogCaptureFixture) -
     assert "hush" not in caplog.text
     say(home, GOOD.replace("oc_1", "oc_2"))
     assert config("feishu") == Home("oc_2", "om_1", "platforms.feishu.home_channel in config.yaml")
-
-
-def test_a_mode_that_changed(tmp_path: Path) -> None:
-    """ADP-7.7: what could not be read is read again once it may be."""
-    file = tmp_path / "config.yaml"
-    file.write_text("a: 1\n")
-    before = state_of(file)
-    file.chmod(0o000)
-    barred = state_of(file)
-    file.chmod(0o600)
-    assert len({before, barred, state_of(file)}) == 3

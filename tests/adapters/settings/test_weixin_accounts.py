@@ -10,7 +10,7 @@ import pytest
 from wakebus.adapters.base import Outgoing
 from wakebus.adapters.platforms.weixin import Weixin
 from wakebus.adapters.settings.environment import Environment
-from wakebus.adapters.settings.weixin_accounts import MAX_FILE, WeixinTokens
+from wakebus.adapters.settings.weixin_accounts import MAX_FILE, WeixinAccounts
 
 ACCOUNT = "5b1c-im-bot"
 ENV = {"WEIXIN_ACCOUNT_ID": ACCOUNT, "WEIXIN_TOKEN": "t"}
@@ -36,7 +36,7 @@ def test_context_tokens_reach_the_adapter(tmp_path: Path) -> None:
 
 def test_a_new_token_is_seen(tmp_path: Path) -> None:
     """ADP-19.8: every message of a user brings a new one: the file is read again."""
-    tokens = WeixinTokens(tmp_path)
+    tokens = WeixinAccounts(tmp_path)
     assert tokens(ENV) == {}
     for number in range(3):
         # Renamed into place, as Hermes does: another inode, whatever the clock says.
@@ -50,7 +50,7 @@ def test_the_login(tmp_path: Path) -> None:
     """ADP-19.8: Hermes's own login counts where no WEIXIN_TOKEN is set, and only there."""
     login = contexts(tmp_path).with_name(f"{ACCOUNT}.json")
     login.write_text(json.dumps({"token": "t-2", "base_url": "https://sz.example", "user_id": "u"}))
-    tokens = WeixinTokens(tmp_path)
+    tokens = WeixinAccounts(tmp_path)
     found = {"WEIXIN_TOKEN": "t-2", "WEIXIN_BASE_URL": "https://sz.example"}
     assert tokens({"WEIXIN_ACCOUNT_ID": ACCOUNT}) == found
     assert tokens(ENV) == {}
@@ -61,13 +61,13 @@ def test_the_login(tmp_path: Path) -> None:
 @pytest.mark.parametrize("account", ["", "../../etc", "a/b", ".hidden", "a" * 129, "a\0"])
 def test_an_account_is_a_name(tmp_path: Path, account: str) -> None:
     """ADP-19.8: what could leave the folder is no account."""
-    assert WeixinTokens(tmp_path)({"WEIXIN_ACCOUNT_ID": account}) == {}
+    assert WeixinAccounts(tmp_path)({"WEIXIN_ACCOUNT_ID": account}) == {}
 
 
 @pytest.mark.parametrize("text", [b"{", b"\xff", b"[" * 100_000, b" " * (MAX_FILE + 1)])
 def test_a_damaged_file(tmp_path: Path, text: bytes, caplog: pytest.LogCaptureFixture) -> None:
     """ADP-19.8: named once, never shown; what it said last holds."""
-    tokens, file = WeixinTokens(tmp_path), contexts(tmp_path)
+    tokens, file = WeixinAccounts(tmp_path), contexts(tmp_path)
     file.write_text(json.dumps({USER: "hush-ctx"}))
     good = tokens(ENV)
     fresh = tmp_path / "fresh"
@@ -82,7 +82,7 @@ def test_no_regular_file(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> No
     """ADP-19.8: a pipe that nobody writes does not hold the courier."""
     os.mkfifo(contexts(tmp_path))
     with caplog.at_level(logging.WARNING):
-        assert WeixinTokens(tmp_path)(ENV) == {}
+        assert WeixinAccounts(tmp_path)(ENV) == {}
     assert "no regular file" in caplog.text
 
 
@@ -91,4 +91,4 @@ def test_another_shape(tmp_path: Path, found: object) -> None:
     """ADP-19.8: JSON that is no such file says nothing."""
     contexts(tmp_path).write_text(json.dumps(found))
     contexts(tmp_path).with_name(f"{ACCOUNT}.json").write_text(json.dumps(found))
-    assert WeixinTokens(tmp_path)({"WEIXIN_ACCOUNT_ID": ACCOUNT}) == {}
+    assert WeixinAccounts(tmp_path)({"WEIXIN_ACCOUNT_ID": ACCOUNT}) == {}
