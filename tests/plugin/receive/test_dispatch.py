@@ -377,10 +377,11 @@ def test_stop_in_the_middle_of_a_turn(make_host: MakeHost, end: str) -> None:
     first.close()
     assert gone(folder / "pid")
     second = make_host(DIRECTIVE, NOTE, command="cat > $FOLDER/$WAKEBUS_ID; echo ok")
-    outcome = second.outcome(id)
-    assert outcome["turn"]["exit"] == 0 and outcome["context"] == [note]
+    again, more = second.outcome(id), second.outcome(waiting)
+    assert again["turn"]["exit"] == more["turn"]["exit"] == 0
+    # Here too either turn may be the first, and only that one shows what waited.
+    assert [*again.get("context", ()), *more.get("context", ())] == [note]
     assert "Delivered again (attempt 1): work on it had started" in (folder / id).read_text()
-    assert second.outcome(waiting)["turn"]["exit"] == 0
     assert len(second.steps(id, "returned")) == 1 and not second.steps(id, "dead")
 
 
