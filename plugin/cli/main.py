@@ -14,7 +14,7 @@ from typing import Final
 from wakebus.broker import __version__
 from wakebus.plugin.cli import output
 
-# verb: (module with add_parser, help in one line)
+# verb: (module with its COMMAND, help in one line)
 VERBS: Final = {
     "listen": ("bus.listen", "receive an endpoint's messages: print, commands, an agent"),
     "ask": ("bus.ask", "send a directive and print the answer"),
@@ -52,10 +52,9 @@ def main(argv: list[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="verb", metavar="VERB")
     verb = next((word for word in words if word in VERBS), None)
     for name, (module, text) in VERBS.items():
+        listed = commands.add_parser(name, help=text)
         if name == verb:
-            import_module(f"wakebus.plugin.cli.{module}").add_parser(commands)
-        else:  # listed in --help, loaded only when called
-            commands.add_parser(name, help=text)
+            import_module(f"wakebus.plugin.cli.{module}").COMMAND.set_up(listed)
     args = parser.parse_args(words)
     if args.verb is None:
         output.echo(parser.format_help().rstrip(), error=True)

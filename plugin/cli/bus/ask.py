@@ -4,20 +4,14 @@ import argparse
 from typing import Final
 
 from wakebus.plugin.cli import notify
+from wakebus.plugin.cli.command import Command
+from wakebus.plugin.cli.output import Parser
 
 # Longer than most turns of an agent; a turn may take 30 minutes (`--wait 1800`).
 WAIT_S: Final = 300.0
 
 
-def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add `wakebus ask`."""
-    parser = commands.add_parser(
-        "ask",
-        help="send a directive and print the answer",
-        description="Send a directive to an endpoint and print its answer on standard output.",
-        epilog="exit status: 0 answered; 1 bus not running, refused or dead; 2 usage; 3 unknown "
-        "target; 4 no answer (in time); 5 unknown (resend with --id)",
-    )
+def _options(parser: Parser) -> None:
     parser.add_argument("to", metavar="ENDPOINT", help="the endpoint that is asked")
     parser.add_argument("text", metavar="TEXT", help="the text; - reads stdin")
     notify.add_message(parser)
@@ -28,10 +22,18 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         metavar="S",
         help=f"seconds to wait for the answer (default {WAIT_S:g})",
     )
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Ask and print."""
     body = {"type": "directive", **notify.body_of(args)}
     return notify.show_answer(notify.ask(args, body, args.wait), args.json)
+
+
+COMMAND: Final = Command(
+    options=_options,
+    run=run,
+    description="Send a directive to an endpoint and print its answer on standard output.",
+    epilog="exit status: 0 answered; 1 bus not running, refused or dead; 2 usage; 3 unknown "
+    "target; 4 no answer (in time); 5 unknown (resend with --id)",
+)

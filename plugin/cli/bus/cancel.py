@@ -2,25 +2,18 @@
 
 import argparse
 import os
+from typing import Final
 
 from wakebus.broker.errors import Refused, UnknownId
 from wakebus.plugin import sender_identity
 from wakebus.plugin.cli import notify
-from wakebus.plugin.cli.output import OK, echo, echo_json
+from wakebus.plugin.cli.command import Command
+from wakebus.plugin.cli.output import OK, Parser, echo, echo_json
 
 
-def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add `wakebus cancel`."""
-    parser = commands.add_parser(
-        "cancel",
-        help="take back a message that still waits",
-        description="Take back a message that is still queued; it becomes a dead letter. What is "
-        "in its receiver's hands, or has ended, stays as it is: exit 1 and where it is.",
-    )
+def _options(parser: Parser) -> None:
     parser.add_argument("id", metavar="ID", help="a message id, as a receipt prints it")
     parser.add_argument("--from", dest="sender", metavar="N", help="who cancels (default: found)")
-    parser.add_argument("--json", action="store_true", help="for scripts, errors too")
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -42,3 +35,12 @@ def run(args: argparse.Namespace) -> int:
             f"wakebus dead retry {receipt.id}"
         )
     return OK
+
+
+COMMAND: Final = Command(
+    options=_options,
+    run=run,
+    description="Take back a message that is still queued; it becomes a dead letter. What is "
+    "in its receiver's hands, or has ended, stays as it is: exit 1 and where it is.",
+    json="for scripts, errors too",
+)

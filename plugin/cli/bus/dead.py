@@ -20,27 +20,21 @@ from wakebus.broker.errors import Refused
 from wakebus.plugin import sender_identity
 from wakebus.plugin.cli import notify
 from wakebus.plugin.cli.bus.trace_text import trace_lines
-from wakebus.plugin.cli.output import FAILED, OK, Usage, echo, echo_json, safe
+from wakebus.plugin.cli.command import Command, add_action
+from wakebus.plugin.cli.output import FAILED, OK, Parser, Usage, echo, echo_json, safe
 
 SHOWN: Final = 50
 STEP: Final = 200
+JSON: Final = "for scripts, errors too"
 UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 Letter = dict[str, Any]
 
 
-def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add `wakebus dead` with its four commands."""
-    text = "list, show, retry and purge dead letters"
-    parser = commands.add_parser(
-        "dead",
-        help=text,
-        description="Dead letters are messages that were given up: expired, refused by their "
-        "receiver, out of attempts, or cancelled. They are kept for 7 days.",
-    )
-    parts = parser.add_subparsers(dest="action", metavar="list|show|retry|purge", required=True)
+def _options(parser: Parser) -> None:
+    actions = parser.add_subparsers(dest="action", metavar="list|show|retry|purge", required=True)
 
-    listing = _part(parts, "list", "show them, newest first", run_list)
+    listing = add_action(actions, "list", "show them, newest first", run_list, json=JSON)
     listing.add_argument("--to", metavar="E", help="only those for endpoint E")
     listing.add_argument("--from", dest="sender", metavar="N", help="only those from N")
     _add_channel(listing, "only those for this platform, or chat of it")
@@ -48,29 +42,26 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "--limit", type=_count, default=SHOWN, metavar="N", help=f"at most N (default {SHOWN})"
     )
 
-    show = _part(parts, "show", "show one with its steps, outcome and body", run_show)
+    show = add_action(
+        actions, "show", "show one with its steps, outcome and body", run_show, json=JSON
+    )
     show.add_argument("id", metavar="ID", help="a message id, as `dead list` prints it")
 
-    retry = _part(parts, "retry", "send them again, to the end of their lanes", run_retry)
+    retry = add_action(
+        actions, "retry", "send them again, to the end of their lanes", run_retry, json=JSON
+    )
     _add_which(retry)
     retry.add_argument("--force", action="store_true", help="also where work may have been done")
     retry.add_argument("--from", dest="sender", metavar="N", help="who retries (default: found)")
 
-    purge = _part(parts, "purge", "delete them with their bodies, for good", run_purge)
+    purge = add_action(
+        actions, "purge", "delete them with their bodies, for good", run_purge, json=JSON
+    )
     _add_which(purge)
     purge.add_argument(
         "--older-than", type=duration, metavar="AGE", help="dead for so long: 90s, 30m, 12h, 7d"
     )
     purge.add_argument("--yes", action="store_true", help="with --all: do not ask")
-
-
-def _part(
-    parts: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, text: str, run: Any
-) -> argparse.ArgumentParser:
-    parser = parts.add_parser(name, help=text, description=text)
-    parser.add_argument("--json", action="store_true", help="for scripts, errors too")
-    parser.set_defaults(run=run)
-    return parser
 
 
 def _add_which(parser: argparse.ArgumentParser) -> None:
@@ -243,3 +234,10 @@ def _told(args: argparse.Namespace, total: Letter, what: str) -> int:
 def _named(ids: Iterable[str]) -> str:
     found = list(ids)
     return ", ".join(found) if 0 < len(found) <= 10 else str(len(found))
+
+
+COMMAND: Final = Command(
+    options=_options,
+    description="Dead letters are messages that were given up: expired, refused by their "
+    "receiver, out of attempts, or cancelled. They are kept for 7 days.",
+)

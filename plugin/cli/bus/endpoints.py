@@ -3,23 +3,14 @@
 import argparse
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from wakebus.plugin.cli import notify
-from wakebus.plugin.cli.output import echo, echo_json
+from wakebus.plugin.cli.command import Command
+from wakebus.plugin.cli.output import Parser, echo, echo_json
 
 
-def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add `wakebus endpoints`."""
-    parser = commands.add_parser(
-        "endpoints",
-        help="list, add and remove endpoints",
-        description="List the endpoints; add one, so that messages for it are kept before anybody "
-        "listens; remove one that nobody holds and nothing waits for. An ephemeral one got its "
-        "suffix from the bus, and ends soon after its session.",
-    )
-    parser.add_argument("--json", action="store_true", help="for scripts, errors too")
-    parser.set_defaults(run=run)
+def _options(parser: Parser) -> None:
     # Two optional words would not do: argparse takes no word for them behind an option.
     actions = parser.add_subparsers(dest="action", metavar="add|remove", title="instead of listing")
     for action, text in (("add", "make a name known"), ("remove", "make it unknown again")):
@@ -58,3 +49,13 @@ def _page(found: Sequence[dict[str, Any]]) -> str:
         notes += ["ephemeral"] if one.get("ephemeral") else []
         lines.append(f"{one['name']:24} {one['state']:8} {holder:12} {', '.join(notes)}".rstrip())
     return "\n".join(lines) or "no endpoint yet; `wakebus listen NAME` registers one"
+
+
+COMMAND: Final = Command(
+    options=_options,
+    run=run,
+    description="List the endpoints; add one, so that messages for it are kept before anybody "
+    "listens; remove one that nobody holds and nothing waits for. An ephemeral one got its "
+    "suffix from the bus, and ends soon after its session.",
+    json="for scripts, errors too",
+)

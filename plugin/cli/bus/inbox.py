@@ -1,22 +1,15 @@
 """`wakebus inbox E`: what waits for an endpoint and what it has in its hands; takes nothing."""
 
 import argparse
-from typing import Any
+from typing import Any, Final
 
 from wakebus.plugin.cli import notify
 from wakebus.plugin.cli.bus.dead import ago
-from wakebus.plugin.cli.output import OK, echo, echo_json
+from wakebus.plugin.cli.command import Command
+from wakebus.plugin.cli.output import OK, Parser, echo, echo_json
 
 
-def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add `wakebus inbox`."""
-    parser = commands.add_parser(
-        "inbox",
-        help="show what waits for an endpoint, without taking it",
-        description="Show what waits for endpoint E and what is in its hands, oldest first, then "
-        "what it took silently (wake: silent) and is still kept. Nothing is taken. "
-        "A whole text: wakebus trace ID --text",
-    )
+def _options(parser: Parser) -> None:
     parser.add_argument("endpoint", metavar="E", help="an endpoint's name")
     parser.add_argument("--all", action="store_true", help="also all that has ended and is kept")
     parser.add_argument(
@@ -24,8 +17,6 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         action="store_true",
         help="only what a chat may have or not (for `courier`): look there, then send it again",
     )
-    parser.add_argument("--json", action="store_true", help="for scripts, errors too")
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -51,3 +42,13 @@ def _line(one: dict[str, Any]) -> str:
     sender = f"{one['from']} (claimed)" if one["claimed"] else one["from"]
     what = "  ".join(filter(None, (one["type"] or "untyped", one.get("channel"))))
     return f"{one['id']:22} {ago(one['age_s']):>4}  {state:8} {sender}  {what}  {one['text']}"
+
+
+COMMAND: Final = Command(
+    options=_options,
+    run=run,
+    description="Show what waits for endpoint E and what is in its hands, oldest first, then "
+    "what it took silently (wake: silent) and is still kept. Nothing is taken. "
+    "A whole text: wakebus trace ID --text",
+    json="for scripts, errors too",
+)

@@ -20,7 +20,8 @@ from wakebus.broker import Client
 from wakebus.broker.paths import bus_dir, hermes_home
 from wakebus.broker.protocol.message import check_name
 from wakebus.plugin import sender_identity
-from wakebus.plugin.cli.output import FAILED, OK, Usage, echo
+from wakebus.plugin.cli.command import Command
+from wakebus.plugin.cli.output import FAILED, OK, Parser, Usage, echo
 from wakebus.plugin.processes.run import end_all
 from wakebus.plugin.prompt.pending_context import Context, context_file
 from wakebus.plugin.receive.answers import COURIER, Answers
@@ -51,14 +52,7 @@ exit status: 0 ended by Ctrl-C or SIGTERM; 1 the name is taken or was taken over
 wrong, the broker cannot be started; 2 usage"""
 
 
-def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add `wakebus listen`."""
-    parser = commands.add_parser(
-        "listen",
-        help="receive an endpoint's messages: print, commands, an agent",
-        description="Receive an endpoint's messages here: print them, run commands, run an agent.",
-        epilog=EXAMPLES,
-    )
+def _options(parser: Parser) -> None:
     parser.add_argument(
         "endpoint",
         nargs="?",
@@ -71,7 +65,6 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "--agent", metavar="CMD", help="run CMD on each turn: prompt on stdin, answer on stdout"
     )
     parser.add_argument("--takeover", action="store_true", help="take the name from its holder")
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -156,3 +149,11 @@ def _on_signals() -> list[int]:
 def _ignore_signals() -> None:
     for number in _SIGNALS:
         signal.signal(number, signal.SIG_IGN)
+
+
+COMMAND: Final = Command(
+    options=_options,
+    run=run,
+    description="Receive an endpoint's messages here: print them, run commands, run an agent.",
+    epilog=EXAMPLES,
+)

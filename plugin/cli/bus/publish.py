@@ -7,7 +7,8 @@ import argparse
 from typing import Final
 
 from wakebus.plugin.cli import notify
-from wakebus.plugin.cli.output import OK, echo, echo_json
+from wakebus.plugin.cli.command import Command
+from wakebus.plugin.cli.output import OK, Parser, echo, echo_json
 
 EXAMPLES: Final = """\
 examples:
@@ -20,20 +21,11 @@ is a message: notify-hermes.
 exit status: 0 published; 1 bus not running, refused or not now; 2 usage; 5 unknown"""
 
 
-def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add `wakebus publish`."""
-    parser = commands.add_parser(
-        "publish",
-        help="publish an event on a topic",
-        description="Publish an event; return once the broker has handed it on.",
-        epilog=EXAMPLES,
-    )
+def _options(parser: Parser) -> None:
     parser.add_argument("topic", metavar="TOPIC", help="dotted name, e.g. ci.build.done")
     parser.add_argument(
         "fields", nargs="?", metavar="JSON", help="the event's fields, an object; - reads stdin"
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON object, errors too")
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -46,3 +38,12 @@ def run(args: argparse.Namespace) -> int:
     else:
         echo(f"published {args.topic}")
     return OK
+
+
+COMMAND: Final = Command(
+    options=_options,
+    run=run,
+    description="Publish an event; return once the broker has handed it on.",
+    epilog=EXAMPLES,
+    json="print one JSON object, errors too",
+)

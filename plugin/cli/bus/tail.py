@@ -21,7 +21,8 @@ from typing import Any, Final
 
 from wakebus.broker import Client, Event, Gap
 from wakebus.plugin.cli import notify
-from wakebus.plugin.cli.output import OK, colored, echo
+from wakebus.plugin.cli.command import Command
+from wakebus.plugin.cli.output import OK, Parser, colored, echo
 from wakebus.plugin.rules.sanitize import sanitize_line
 
 LONGEST: Final = 2_000  # characters of one event's fields; --json has them all
@@ -41,19 +42,9 @@ examples:
 exit status: 0 ended by Ctrl-C, --count or the reader; 1 the bus is not running; 2 usage"""
 
 
-def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add `wakebus tail`."""
-    parser = commands.add_parser(
-        "tail",
-        help="show events and message states as they happen",
-        description="Show events and the states of messages (bus.message.*) as they happen, one "
-        "line each, and what was missed.",
-        epilog=EXAMPLES,
-    )
+def _options(parser: Parser) -> None:
     parser.add_argument("patterns", nargs="*", metavar="PATTERN", help="topics (default **: all)")
     parser.add_argument("--count", type=_count, metavar="N", help="end after N events")
-    parser.add_argument("--json", action="store_true", help="one JSON object per line")
-    parser.set_defaults(run=run)
 
 
 def _count(text: str) -> int:
@@ -189,3 +180,13 @@ def _message(fields: dict[str, Any]) -> str:
     more = f" {kind}" if kind and not str(kind).startswith("bus.message.") else ""
     reason = f": {fields['reason']}" if fields.get("reason") else ""
     return f"{said}{claimed}{more}{reason}"
+
+
+COMMAND: Final = Command(
+    options=_options,
+    run=run,
+    description="Show events and the states of messages (bus.message.*) as they happen, one "
+    "line each, and what was missed.",
+    epilog=EXAMPLES,
+    json="one JSON object per line",
+)

@@ -2,25 +2,17 @@
 
 import argparse
 import json
-from typing import Any
+from typing import Any, Final
 
 from wakebus.plugin.cli import notify
 from wakebus.plugin.cli.bus.trace_text import trace_lines
-from wakebus.plugin.cli.output import colored, echo, safe
+from wakebus.plugin.cli.command import Command
+from wakebus.plugin.cli.output import Parser, colored, echo, safe
 
 
-def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add `wakebus trace`."""
-    parser = commands.add_parser(
-        "trace",
-        help="show what became of a message, step by step",
-        description="Show each step of a message with its time and process, and of what it led "
-        "to: accepted, queued, held, started, rule, actions, turn, answer, channel result.",
-    )
+def _options(parser: Parser) -> None:
     parser.add_argument("id", metavar="ID", help="a message id, as a receipt prints it")
     parser.add_argument("--text", action="store_true", help="print the message's own text instead")
-    parser.add_argument("--json", action="store_true", help="for scripts, errors too")
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -47,3 +39,12 @@ def _text(id: str, as_json: bool) -> int:
 
 def _bold(line: str) -> str:
     return f"\033[1m{line}\033[0m"
+
+
+COMMAND: Final = Command(
+    options=_options,
+    run=run,
+    description="Show each step of a message with its time and process, and of what it led "
+    "to: accepted, queued, held, started, rule, actions, turn, answer, channel result.",
+    json="for scripts, errors too",
+)

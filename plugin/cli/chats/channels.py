@@ -25,6 +25,7 @@ from wakebus.adapters.settings.environment import Environment
 from wakebus.adapters.settings.redact import redact, secret_values
 from wakebus.broker.paths import bus_dir, hermes_home
 from wakebus.plugin.cli.chats import channels_text as words
+from wakebus.plugin.cli.command import Command
 from wakebus.plugin.cli.output import (
     FAILED,
     OK,
@@ -52,22 +53,10 @@ Settings stand in $HERMES_HOME/.env (default ~/.hermes/.env), under the names th
 exit status: 0 done, all checks good; 1 a check failed, or that platform is not set up; 2 usage"""
 
 
-def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add `wakebus channels`."""
-    parser = commands.add_parser(
-        "channels",
-        help="show what is set up for chats, and check it",
-        description="Show the chat platforms: what is set up (secrets as ***), what is missing, "
-        "the home channel, limits, and what the courier is doing there. `check` asks the platforms "
-        "whether they take the credentials; it sends nothing to any chat.",
-        epilog=EXAMPLES,
-    )
+def _options(parser: Parser) -> None:
     parser.add_argument("word", nargs="?", metavar="PLATFORM|check", help="one platform; or check")
     parser.add_argument("platform", nargs="?", metavar="PLATFORM", help="the platform to check")
-    parser.add_argument("--json", action="store_true", help="print one JSON object, errors too")
-    if isinstance(parser, Parser):
-        parser.late = ("word", "platform")
-    parser.set_defaults(run=run)
+    parser.late = ("word", "platform")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -174,3 +163,14 @@ def line_of(one: Mapping[str, str]) -> str:
     """Return one result as a line."""
     word = "skipped" if one["result"] == "none" else one["result"]
     return f"{word}: {one['platform']}: {one['text']}"
+
+
+COMMAND: Final = Command(
+    options=_options,
+    run=run,
+    description="Show the chat platforms: what is set up (secrets as ***), what is missing, "
+    "the home channel, limits, and what the courier is doing there. `check` asks the platforms "
+    "whether they take the credentials; it sends nothing to any chat.",
+    epilog=EXAMPLES,
+    json="print one JSON object, errors too",
+)

@@ -1,16 +1,13 @@
 """`wakebus courier`: the courier in this terminal, in place of the broker's own child."""
 
-import argparse
+from typing import Final
 
 from wakebus.adapters.courier.service import run_foreground
+from wakebus.plugin.cli.command import Command
 
-
-def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add `wakebus courier`."""
-    parser = commands.add_parser(
-        "courier",
-        help="run the courier in this terminal",
-        description="Take texts to chats from here until Ctrl-C; console chats are shown as well "
-        "as kept. The broker's own courier has the name back afterwards.",
-    )
-    parser.set_defaults(run=lambda args: run_foreground(takeover=True))
+COMMAND: Final = Command(
+    options=lambda parser: None,
+    run=lambda args: run_foreground(takeover=True),
+    description="Take texts to chats from here until Ctrl-C; console chats are shown as well "
+    "as kept. The broker's own courier has the name back afterwards.",
+)

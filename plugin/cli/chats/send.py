@@ -25,6 +25,7 @@ from wakebus.broker.paths import bus_dir
 from wakebus.broker.protocol.message import from_wire, new_id
 from wakebus.plugin.cli import notify
 from wakebus.plugin.cli.chats.results import COURIER, explain, unsettled
+from wakebus.plugin.cli.command import Command
 from wakebus.plugin.cli.output import Parser, Usage, echo, echo_json, show_env_path
 
 WAIT_S: Final = 30.0
@@ -45,15 +46,7 @@ exit status: 0 sent; 1 rejected or not sent, or the bus is not running; 2 usage;
 5 uncertain: it may have been accepted (also while it waits to be sent again)"""
 
 
-def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add `wakebus send`."""
-    parser = commands.add_parser(
-        "send",
-        help="send a text or a file to a chat and print the result",
-        description="Send a text, a file or both to a chat through the courier; print what the "
-        "chat's platform said. To send to an agent instead: notify-hermes, or wakebus ask.",
-        epilog=EPILOG.format(platforms=", ".join(registry.known())),
-    )
+def _options(parser: Parser) -> None:
     parser.add_argument(
         "channel", metavar="CHANNEL", help="platform:chat_id; platform alone: its home channel"
     )
@@ -83,13 +76,10 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         action="store_true",
         help="print the requests that would be sent, secrets masked; send nothing",
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON object, errors too")
-    if isinstance(parser, Parser):
-        parser.late = ("text",)
+    parser.late = ("text",)
     parser.set_defaults(
         **dict.fromkeys(("body", "type", "session", "socket", "config")), to=COURIER, queue=True
     )
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -285,3 +275,13 @@ def _block(title: str, request: Mapping[str, Any]) -> str:
     # Exact, and to be seen: JSON says the same by its escape.
     body = request["body"].replace("\u200b", "\\u200b")
     return f"{head}\n{request['method']} {request['url']}{headers}\n\n{body}"
+
+
+COMMAND: Final = Command(
+    options=_options,
+    run=run,
+    description="Send a text, a file or both to a chat through the courier; print what the "
+    "chat's platform said. To send to an agent instead: notify-hermes, or wakebus ask.",
+    epilog=EPILOG.format(platforms=", ".join(registry.known())),
+    json="print one JSON object, errors too",
+)

@@ -1,15 +1,10 @@
 """`wakebus broker run|start|stop|restart|status`: the broker, as `hermes-busd` runs it."""
 
-import argparse
+from typing import Final
 
-from wakebus.broker.server import cli as busd
+from wakebus.broker.server.cli import add_verbs
+from wakebus.plugin.cli.command import Command
 
-
-def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add `wakebus broker`."""
-    parser = commands.add_parser(
-        "broker",
-        help="run, start, stop the broker",
-        description="Run, start, stop the broker, as hermes-busd does.",
-    )
-    busd.add_verbs(parser)
+COMMAND: Final = Command(
+    options=add_verbs, description="Run, start, stop the broker, as hermes-busd does."
+)

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from wakebus.broker.paths import hermes_home
-from wakebus.plugin.cli.output import FAILED, OK, echo, echo_json
+from wakebus.plugin.cli.command import Command
+from wakebus.plugin.cli.output import FAILED, OK, Parser, echo, echo_json
 from wakebus.plugin.install import hermes_home as hermes
 from wakebus.plugin.install import hermes_python, next_steps
 from wakebus.plugin.install.errors import CannotInstall
@@ -31,10 +32,8 @@ The state before the last change: config.yaml.wakebus.bak
 exit status: 0 done, or nothing wrong found; 1 refused, or --check found something wrong; 2 usage"""
 
 
-def add_parser(commands: "argparse._SubParsersAction[Any]") -> None:
-    """Add `install`; `args.run(args)` returns the exit status."""
-    parser = commands.add_parser("install", help="put wakebus into an agent: hermes")
-    parser.set_defaults(run=run_list, json=False)
+def _options(parser: Parser) -> None:
+    parser.set_defaults(json=False)
     harnesses = parser.add_subparsers(dest="harness", metavar="HARNESS")
     one = harnesses.add_parser("hermes", help=HARNESSES["hermes"], epilog=EPILOG)
     one.set_defaults(run=run_hermes)
@@ -216,3 +215,6 @@ def _check(args: argparse.Namespace, found: Installation) -> int:
     else:
         echo("nothing wrong was found" if unchecked else "all is there")
     return FAILED if wrong else OK
+
+
+COMMAND: Final = Command(options=_options, run=run_list)

@@ -9,7 +9,6 @@ import argparse
 import json
 import os
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, get_args
 
@@ -17,7 +16,8 @@ from wakebus.broker.errors import WakebusError
 from wakebus.broker.protocol import message as messages
 from wakebus.broker.protocol.message import Message
 from wakebus.broker.protocol.topics import check_topic
-from wakebus.plugin.cli.output import colored, echo, safe
+from wakebus.plugin.cli.command import Command, add_action
+from wakebus.plugin.cli.output import Parser, colored, echo, safe
 from wakebus.plugin.receive import event_rules
 from wakebus.plugin.rules import load, match
 from wakebus.plugin.rules.errors import RulesError
@@ -29,20 +29,18 @@ from wakebus.plugin.rules.script import is_script
 _NO_FILE: Final = "no such file; the default rules are in force (`wakebus rules init` writes them)"
 
 
-def add_parser(commands: "argparse._SubParsersAction[Any]") -> None:
-    """Add `rules` with its three commands; `args.run(args)` returns the exit status."""
-    parser = commands.add_parser("rules", help="write, check and try out bus-rules.yaml")
-    parts = parser.add_subparsers(metavar="init|check|test", required=True)
+def _options(parser: Parser) -> None:
+    actions = parser.add_subparsers(metavar="init|check|test", required=True)
     file_help = "the rules file (default: $HERMES_HOME/bus-rules.yaml)"
 
-    init = _part(parts, "init", "write the default rules", run_init)
+    init = add_action(actions, "init", "write the default rules", run_init)
     init.add_argument("file", nargs="?", type=Path, metavar="FILE", help=file_help)
     init.add_argument("--force", action="store_true", help="replace the file that is there")
 
-    check = _part(parts, "check", "say what is wrong with a rules file", run_check)
+    check = add_action(actions, "check", "say what is wrong with a rules file", run_check)
     check.add_argument("file", nargs="?", type=Path, metavar="FILE", help=file_help)
 
-    test = _part(parts, "test", "show what a message would do; does nothing", run_test)
+    test = add_action(actions, "test", "show what a message would do; does nothing", run_test)
     test.add_argument("text", nargs="?", default="", help="the message's text")
     test.add_argument("--type", metavar="T", help="its type (default: untyped)")
     test.add_argument("--topic", metavar="T", help="as an event on this topic, not a message")
@@ -58,17 +56,6 @@ def add_parser(commands: "argparse._SubParsersAction[Any]") -> None:
     )
     test.add_argument("--rules", dest="file", type=Path, metavar="FILE", help=file_help)
     test.add_argument("--json", action="store_true", help="as one JSON object")
-
-
-def _part(
-    parts: "argparse._SubParsersAction[Any]",
-    name: str,
-    text: str,
-    run: Callable[[argparse.Namespace], int],
-) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = parts.add_parser(name, help=text, description=text)
-    parser.set_defaults(run=run)
-    return parser
 
 
 def run_init(args: argparse.Namespace) -> int:
@@ -195,3 +182,6 @@ def _lines(report: dict[str, Any]) -> list[str]:
 
 def _indented(text: str) -> list[str]:
     return [f"         {line}" for line in text.split("\n")]
+
+
+COMMAND: Final = Command(options=_options)

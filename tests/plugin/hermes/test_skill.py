@@ -13,6 +13,7 @@ import yaml
 from wakebus.broker.protocol import message
 from wakebus.broker.server import cli as busd
 from wakebus.plugin.cli import main, notify, notify_agent
+from wakebus.plugin.cli.output import Parser
 from wakebus.plugin.hermes.tools import schemas
 from wakebus.plugin.prompt.label import PromptItem, label
 from wakebus.plugin.rules.load import default_rules
@@ -60,9 +61,9 @@ def test_every_command_is_a_real_one(line: str) -> None:
     """Its own parser takes it."""
     program, *words = shlex.split(line)
     if program == "wakebus":
-        parser = argparse.ArgumentParser()
-        module = main.VERBS[words[0]][0]
-        import_module(f"wakebus.plugin.cli.{module}").add_parser(parser.add_subparsers())
+        parser: argparse.ArgumentParser = Parser()
+        verb = parser.add_subparsers().add_parser(words[0])
+        import_module(f"wakebus.plugin.cli.{main.VERBS[words[0]][0]}").COMMAND.set_up(verb)
     elif program == "hermes-busd":
         parser = busd._parser()
     else:

@@ -1,6 +1,5 @@
 """`wakebus install`, called as its parser calls it."""
 
-import argparse
 import json
 import os
 import sys
@@ -9,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from wakebus.plugin.cli import output
+from wakebus.plugin.cli.output import Parser
 from wakebus.plugin.cli.setup import install
 
 Captured = pytest.CaptureFixture[str]
@@ -26,9 +26,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def call(*argv: str) -> int:
-    parser = argparse.ArgumentParser(prog="wakebus")
-    install.add_parser(parser.add_subparsers())
-    args = parser.parse_args(["install", *argv])
+    parser = Parser(prog="wakebus install")
+    install.COMMAND.set_up(parser)
+    args = parser.parse_args(argv)
     return output.guarded("wakebus", args.run, args)
 
 

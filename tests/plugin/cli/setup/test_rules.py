@@ -1,6 +1,5 @@
 """`wakebus rules`, called as its parser calls it."""
 
-import argparse
 import json
 import os
 import subprocess
@@ -9,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from wakebus.plugin.cli.output import Parser
 from wakebus.plugin.cli.setup import rules
 
 Captured = pytest.CaptureFixture[str]
@@ -22,9 +22,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def call(*argv: str) -> int:
-    parser = argparse.ArgumentParser(prog="wakebus")
-    rules.add_parser(parser.add_subparsers())
-    args = parser.parse_args(["rules", *argv])
+    parser = Parser(prog="wakebus rules")
+    rules.COMMAND.set_up(parser)
+    args = parser.parse_args(argv)
     status: int = args.run(args)
     return status
 
