@@ -7,7 +7,6 @@ loads nothing of weight. Rule 3: called again (plugins are discovered anew, or a
 tools and hooks are there again, once; the process stays one endpoint.
 """
 
-import inspect
 import logging
 from collections.abc import Callable
 from pathlib import Path
@@ -40,10 +39,10 @@ def _guarded(what: str, add: Callable[[Any], None], ctx: Any) -> None:
 
 def _add_hooks(ctx: Any) -> None:
     from wakebus.plugin.hermes.hooks import Hooks
+    from wakebus.plugin.hermes.host_api.choose import hook_callbacks
     from wakebus.plugin.hermes.runtime import runtime
 
-    there = getattr(getattr(ctx, "_manager", None), "_hooks", None) or {}
-    callbacks = [callback for several in there.values() for callback in several]
+    callbacks = hook_callbacks(ctx)
     # Both ways of installing may be enabled: each hook would be called twice.
     if not any(getattr(callback, "__module__", "") == _HOOKS for callback in callbacks):
         Hooks(runtime()).register(ctx)
@@ -73,14 +72,5 @@ def _start(ctx: Any) -> None:
 
     found = runtime()
     found.profile = str(getattr(ctx, "profile_name", "") or "")
-    found.inject = _inject(ctx)
+    found.inject = getattr(ctx, "inject_message", None)
     found.start()
-
-
-def _inject(ctx: Any) -> Callable[..., Any] | None:
-    """Return `ctx.inject_message` where it takes a session (Hermes after August 2026)."""
-    inject = getattr(ctx, "inject_message", None)
-    if not callable(inject):
-        return None
-    taken = inspect.signature(inject).parameters
-    return inject if "session_key" in taken else None

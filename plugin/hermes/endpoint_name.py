@@ -17,14 +17,16 @@ NOT_OURS: Final = frozenset({"courier", "bus"})  # services of the bus: texts fo
 _NO_PROFILE: Final = frozenset({"", "default", "custom"})  # "custom": Hermes, of a home elsewhere
 
 
-class Named(NamedTuple):
+class EndpointName(NamedTuple):
     """An endpoint's name, and what the user should know about it."""
 
     name: str
     note: str = ""
 
 
-def endpoint(mode: str, *, given: str = "", ruled: str = "", profile: str = "") -> Named:
+def endpoint_name(
+    mode: str, *, given: str = "", ruled: str = "", profile: str = ""
+) -> EndpointName:
     """
     Return the name in `mode`, "gateway" or "cli".
 
@@ -41,8 +43,8 @@ def endpoint(mode: str, *, given: str = "", ruled: str = "", profile: str = "") 
             continue
         if name != stated + suffix:
             notes.append(f"{source} {stated!r:.100} is no endpoint name; {name} is used")
-        return Named(name, "; ".join(notes))
-    return Named(DEFAULT + suffix, "; ".join(notes))
+        return EndpointName(name, "; ".join(notes))
+    return EndpointName(DEFAULT + suffix, "; ".join(notes))
 
 
 def fitting(name: str, longest: int = LONGEST) -> str:

@@ -15,7 +15,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
-from wakebus.plugin.hermes.shared.context_injection import Ahead, hermes_limit
+from wakebus.plugin.hermes.shared.context_injection import ContextInjection, hermes_limit
 
 if TYPE_CHECKING:
     from wakebus.plugin.hermes.runtime import Runtime
@@ -33,47 +33,49 @@ _TITLES: Final = {"cli": "CLI", "dingtalk": "DingTalk", "wecom": "WeCom", "whats
 Hook = Callable[..., Any]
 
 
-class State:
+class HookState:
     """What the hooks know: which sessions know their source, what stands in front of turns."""
 
     def __init__(self) -> None:
-        self.ahead = Ahead()
+        self.injection = ContextInjection()
         self._lock = threading.Lock()
-        self._told: OrderedDict[str, tuple[str, str]] = OrderedDict()  # line, turn or "" if seen
+        self._sources: OrderedDict[str, tuple[str, str]] = OrderedDict()  # line, turn or "" if seen
 
-    def news(self, session_id: str, turn_id: str, line: str) -> str:
+    def unseen_source(self, session_id: str, turn_id: str, line: str) -> str:
         """Return `line` for this turn if no turn of the session has shown it yet, else ""."""
         with self._lock:
-            if not line or self._told.get(session_id) == (line, ""):
+            if not line or self._sources.get(session_id) == (line, ""):
                 return ""
-            self._told[session_id] = (line, turn_id)
-            self._told.move_to_end(session_id)
-            if len(self._told) > MAX_SESSIONS:
-                self._told.popitem(last=False)
+            self._sources[session_id] = (line, turn_id)
+            self._sources.move_to_end(session_id)
+            if len(self._sources) > MAX_SESSIONS:
+                self._sources.popitem(last=False)
         return line
 
-    def end(self, session_id: str, turn_id: str, *, completed: bool, interrupted: bool) -> None:
+    def end_turn(
+        self, session_id: str, turn_id: str, *, completed: bool, interrupted: bool
+    ) -> None:
         """A turn is over; only one that is completed has surely shown what it was told."""
         with self._lock:
-            line, turn = self._told.get(session_id, ("", ""))
+            line, turn = self._sources.get(session_id, ("", ""))
             if completed and turn and turn == turn_id:
-                self._told[session_id] = (line, "")
-        self.ahead.end(turn_id, seen=None if interrupted and not completed else completed)
+                self._sources[session_id] = (line, "")
+        self.injection.end_turn(turn_id, seen=None if interrupted and not completed else completed)
 
-    def forget(self, session_id: str) -> None:
+    def end_session(self, session_id: str) -> None:
         """The session has ended."""
         with self._lock:
-            self._told.pop(session_id, None)
-        self.ahead.forget(session_id)
+            self._sources.pop(session_id, None)
+        self.injection.end_session(session_id)
 
 
 _made = threading.Lock()
-_states: "WeakKeyDictionary[Any, State]" = WeakKeyDictionary()
+_states: "WeakKeyDictionary[Any, HookState]" = WeakKeyDictionary()
 
 
-def _state(runtime: Any) -> State:
+def _state_of(runtime: Any) -> HookState:
     with _made:
-        return _states.setdefault(runtime, State())
+        return _states.setdefault(runtime, HookState())
 
 
 def _never_raises(hook: Hook) -> Hook:
@@ -95,7 +97,7 @@ class Hooks:
 
     def __init__(self, runtime: "Runtime") -> None:
         self._runtime = runtime
-        self._known = _state(runtime)
+        self._state = _state_of(runtime)
 
     def register(self, ctx: Any) -> None:
         """Register all callbacks (hermes_cli/plugins.py:1158)."""
@@ -111,11 +113,11 @@ class Hooks:
             ctx.register_hook(name, getattr(self, name))
 
     @_never_raises
-    def pre_gateway_dispatch(self, event: Any = None, gateway: Any = None, **_: Any) -> None:
+    def pre_gateway_dispatch(self, event: Any = None, **_: Any) -> None:
         """A person's message arrives; Hermes does with it what it would do without us."""
-        heard = getattr(self._runtime.host, "heard", None)
-        if callable(heard):
-            heard(event, gateway)
+        on_message = getattr(self._runtime.host, "on_message", None)
+        if callable(on_message):
+            on_message(event)
 
     @_never_raises
     def pre_llm_call(
@@ -129,16 +131,16 @@ class Hooks:
     ) -> dict[str, str] | None:
         """A turn begins: is it ours, does anything wait for it, does it know where it is?"""
         self._end_untold(session_id, turn_id)
-        begins = getattr(self._runtime.host, "begins", None)
-        if callable(begins):
-            begins(session_id)
-        begun = self._runtime.watch.on_begin(
+        on_turn_begin = getattr(self._runtime.host, "on_turn_begin", None)
+        if callable(on_turn_begin):
+            on_turn_begin(session_id)
+        begun = self._runtime.tracker.on_begin(
             text_of(user_message), session_id=session_id, task_id=task_id, turn_id=turn_id
         )
         names = self._names(session_id)
         if joined(conversation_history) or (not names and not begun):
             return None
-        source = self._known.news(session_id, turn_id, self._source())
+        source = self._state.unseen_source(session_id, turn_id, self._source())
         waiting = "" if begun else self._waiting(names, session_id, turn_id, len(source) + 2)
         text = "\n\n".join(part for part in (source, waiting) if part)
         return {"context": text} if text else None
@@ -153,7 +155,7 @@ class Hooks:
     ) -> None:
         """The model has answered."""
         text, mixed = str(assistant_response or ""), steered(conversation_history)
-        self._runtime.watch.on_answer(text, turn_id=turn_id, steered=mixed)
+        self._runtime.tracker.on_answer(text, turn_id=turn_id, steered=mixed)
 
     @_never_raises
     def transform_llm_output(
@@ -175,28 +177,28 @@ class Hooks:
     ) -> None:
         """A turn is over (in spite of the hook's name: agent/turn_finalizer.py:615)."""
         how = {"completed": bool(completed), "interrupted": bool(interrupted)}
-        self._runtime.watch.on_end(turn_id=turn_id, **how)
-        self._known.end(session_id, turn_id, **how)
+        self._runtime.tracker.on_end(turn_id=turn_id, **how)
+        self._state.end_turn(session_id, turn_id, **how)
 
     @_never_raises
     def on_session_finalize(self, session_id: str = "", **_: Any) -> None:
         """A session is over."""
-        self._known.forget(session_id)
+        self._state.end_session(session_id)
 
     @_never_raises
     def on_session_reset(self, session_id: str = "", old_session_id: str = "", **_: Any) -> None:
         """A new session takes a session's place."""
         for ended in (session_id, old_session_id):
-            self._known.forget(ended)
+            self._state.end_session(ended)
 
     # --- what a turn is told ----------------------------------------------------------------
 
     def _end_untold(self, session_id: str, turn_id: str) -> None:
         """A session has one turn at a time: an older one is over, though Hermes has not said so."""
-        watch = self._runtime.watch
-        while (old := watch.running(session_id=session_id)) and old.turn_id != turn_id:
-            watch.on_end(turn_id=old.turn_id, completed=False, interrupted=False)
-        self._known.ahead.forget(session_id, turn_id)
+        tracker = self._runtime.tracker
+        while (old := tracker.running(session_id=session_id)) and old.turn_id != turn_id:
+            tracker.on_end(turn_id=old.turn_id, completed=False, interrupted=False)
+        self._state.injection.end_session(session_id, turn_id)
 
     def _names(self, session_id: str) -> tuple[str, ...]:
         host = self._runtime.host
@@ -207,7 +209,7 @@ class Hooks:
         if context is None or not names or not turn_id:
             return ""
         limit = hermes_limit() - taken
-        return self._known.ahead.begin(context, names, session_id, turn_id, limit)
+        return self._state.injection.begin_turn(context, names, session_id, turn_id, limit)
 
     def _source(self) -> str:
         """Return where this conversation is on the bus; "" before it is."""

@@ -4,31 +4,31 @@ A listening process of Hermes on the bus: its broker, name, rules, host, from jo
 Rule 1: a broker that is missing is started; one that somebody stopped is started once, when Hermes
 starts, and then left alone. Rule 2: a terminal takes the next free name (`hermes-bus-2`), a gateway
 waits until its own is free: it is where messages are sent to. Rule 3: a name that was taken over is
-not fought for; sending goes on. Rule 4: no text of a message is logged.
+not fought for; sending goes on. Rule 4: no text of a message is logged. Rule 5: what is of one kind
+of host is loaded only there.
 """
 
 import logging
 import os
 import threading
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 from wakebus.broker import Client, Delivery, Later, Refusal
 from wakebus.broker.errors import NameTaken, NotRunning, WakebusError
 from wakebus.broker.paths import bus_dir, hermes_home, stop_mark
-from wakebus.plugin.hermes import endpoint_name as names
-from wakebus.plugin.hermes import hosting
-from wakebus.plugin.hermes.process_kind import Live
+from wakebus.plugin.hermes.endpoint_name import endpoint_name, profile_of
+from wakebus.plugin.hermes.host_api.choose import Inject, gateway_api, terminal_api
+from wakebus.plugin.hermes.host_api.protocol import LiveHost
+from wakebus.plugin.hermes.shared.turn_tracker import TurnTracker
 from wakebus.plugin.prompt.pending_context import Context, context_file
 from wakebus.plugin.receive.answers import Answers
 from wakebus.plugin.receive.dispatch import Dispatch
 from wakebus.plugin.receive.event_rules import RuleSubscriptions
 from wakebus.plugin.receive.maintenance import Maintenance, start_broker, warn
 from wakebus.plugin.receive.message_file import sweep
+from wakebus.plugin.receive.terminal_output import TerminalOutput
 from wakebus.plugin.rules.load import RulesFile
-
-if TYPE_CHECKING:
-    from wakebus.plugin.hermes.runtime import Runtime
 
 log = logging.getLogger("wakebus")
 
@@ -38,18 +38,30 @@ BACK: Final = "the broker is back"
 STOPPED: Final = "the broker was stopped by hand; start it: hermes-busd start"
 
 
-class Member:
+MakeHost = Callable[[LiveHost, str, Answers, threading.Event], tuple[Any, Any]]
+"""Returns a Host (receive/host.py) for an endpoint's name, and the screen for its prints."""
+
+
+class Membership:
     """
     `live` on the bus. `endpoint`: "" until registered; `lost`: why the name is no longer ours.
 
-    `in_hand`: messages that are being worked on.
+    `in_hand`: messages that are being worked on. `profile`, `inject`: what Hermes gave at
+    `register`; `tracker`: which of its turns are ours; `fail` is told what the user should know.
     """
 
     def __init__(
-        self, live: Live, runtime: "Runtime", make_host: hosting.MakeHost | None = None
+        self,
+        live: LiveHost,
+        profile: str,
+        inject: Inject | None,
+        tracker: TurnTracker,
+        fail: Callable[[str], None],
+        make_host: MakeHost | None = None,
     ) -> None:
-        self.live, self._runtime = live, runtime
-        self._make_host = make_host or hosting.make
+        self.live, self._profile, self._inject = live, profile, inject
+        self._tracker, self._fail = tracker, fail
+        self._make_host = make_host or self._host
         self.rules: RulesFile | None = None
         self.client: Client | None = None
         self.host: Any = None
@@ -58,7 +70,7 @@ class Member:
         self.endpoint = self.lost = ""
         self.in_hand = 0
         self._asked = False  # for a broker
-        self._noted = ""
+        self._told_name = ""
         self._there = True  # the broker, once registered
         self._stop, self._ready = threading.Event(), threading.Event()
         self._count = threading.Lock()
@@ -88,7 +100,7 @@ class Member:
         asked = self._name(rules)
         cli = self.live.mode == "cli"
         try:
-            client.register(asked, self._take, suffix=cli, on_lost=self._on_lost)
+            client.register(asked, self._receive, suffix=cli, on_lost=self._on_lost)
         except NotRunning:
             self.client = None  # it may have been another broker's address
             client.close()
@@ -103,27 +115,44 @@ class Member:
         log.info("on the bus as %s (%s; rules: %s)", self.endpoint, self.live.mode, self._source())
 
     def _name(self, rules: RulesFile) -> str:
-        found = names.endpoint(
+        found = endpoint_name(
             self.live.mode,
             given=os.environ.get("HERMES_BUS_ENDPOINT", ""),
             ruled=rules.current().endpoint or "",
-            profile=names.profile_of(str(hermes_home()), self._runtime.profile),
+            profile=profile_of(str(hermes_home()), self._profile),
         )
-        if found.note and found.note != self._noted:
-            self._noted = found.note
+        if found.note and found.note != self._told_name:
+            self._told_name = found.note
             log.warning("%s", found.note)
         return found.name
 
     def _open(self, name: str, rules: RulesFile, client: Client) -> None:
-        """Make what receives as `name`; messages wait for it in `_take`."""
+        """Make what receives as `name`; messages wait for it in `_receive`."""
         answers = Answers(client, name, self._stop)
-        hosted = self._make_host(self.live, name, answers, self._runtime, self._stop)
-        self.host, self.screen = hosted
+        self.host, self.screen = self._make_host(self.live, name, answers, self._stop)
         self.context = Context(context_file(bus_dir(), name))
         self._dispatch = Dispatch(name, rules, self.host, self.context, screen=self.screen)
         events = RuleSubscriptions(client, name, rules, self._say)
         self._upkeep = Maintenance(client, rules, events, self._say)
         self.endpoint = name
+
+    def _host(
+        self, live: LiveHost, endpoint: str, answers: Answers, stop: threading.Event
+    ) -> tuple[Any, Any]:
+        """Return the host and the screen of `live`; `stop` is set when it leaves the bus."""
+        if live.mode == "cli":
+            from wakebus.plugin.hermes.terminal.console import CliScreen
+            from wakebus.plugin.hermes.terminal.host import CliHost
+
+            terminal = terminal_api(live.object)
+            cli = CliHost(terminal, endpoint, answers, self._tracker, stop)
+            return cli, CliScreen(terminal.printer)
+        from wakebus.plugin.hermes.gateway.host import GatewayHost
+        from wakebus.plugin.hermes.shared.turn_grant import granted
+
+        hermes = gateway_api(live.object, self._inject)
+        gateway = GatewayHost(hermes, endpoint, answers, self._tracker, granted, stop)
+        return gateway, TerminalOutput()
 
     def explain(self, error: WakebusError) -> str:
         """Return an error of `join` as people read it in the log and in /bus."""
@@ -137,7 +166,7 @@ class Member:
 
     # --- while it lasts -------------------------------------------------------------------
 
-    def _take(self, delivery: Delivery) -> Mapping[str, Any] | Later | Refusal:
+    def _receive(self, delivery: Delivery) -> Mapping[str, Any] | Later | Refusal:
         self._ready.wait()
         if self._dispatch is None or self._stop.is_set():
             delivery.lost = True
@@ -150,7 +179,7 @@ class Member:
             with self._count:
                 self.in_hand -= 1
 
-    def look(self) -> None:
+    def maintain(self) -> None:
         """Keep a broker running, follow the rules. Call it a few times a second."""
         if self._upkeep is not None and not self.lost:
             self._upkeep.check()
@@ -167,12 +196,11 @@ class Member:
         self.lost = why
         self._stop.set()
         text = f"{self.endpoint}: {why}; nothing is received here any more"
-        self._runtime.error = f"{text}. To have the name again, restart this process"
-        log.warning("%s", self._runtime.error)
+        self._fail(f"{text}. To have the name again, restart this process")
         if self._dispatch is not None:
             self._dispatch.stop()
 
-    def leave(self) -> None:
+    def close(self) -> None:
         """End what runs, give back what was not finished, close the connection."""
         self._stop.set()
         if self._dispatch is not None:

@@ -1,10 +1,10 @@
 """
 The one part of wakebus in a process of Hermes: `runtime()`.
 
-Rule 1: its thread waits until the process turns out to be one that listens (live.py), and opens
-nothing before. Rule 2: what goes wrong is one line in the log, is tried again, and stops neither
-Hermes nor the thread. Rule 3: it ends when its gateway or CLI does, at exit within 2 s, and gives
-back what was not finished. Rule 4: a forked child has no part in it.
+Rule 1: its thread waits until the process turns out to be one that listens (host_api/choose.py),
+and opens nothing before. Rule 2: what goes wrong is one line in the log, is tried again, and stops
+neither Hermes nor the thread. Rule 3: it ends when its gateway or CLI does, at exit within 2 s, and
+gives back what was not finished. Rule 4: a forked child has no part in it.
 """
 
 import atexit
@@ -15,15 +15,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from wakebus.broker.errors import NameTaken, WakebusError
-from wakebus.plugin.hermes import process_kind as live
-from wakebus.plugin.hermes.shared.turn_tracker import Watch
+from wakebus.plugin.hermes.host_api.choose import Inject, find_live
+from wakebus.plugin.hermes.host_api.protocol import LiveHost
+from wakebus.plugin.hermes.shared.turn_tracker import TurnTracker
 
 if TYPE_CHECKING:  # loaded once the process is known to listen
     from wakebus.broker import Client
-    from wakebus.plugin.hermes.hosting import MakeHost
-    from wakebus.plugin.hermes.membership import Member
+    from wakebus.plugin.hermes.membership import MakeHost, Membership
     from wakebus.plugin.prompt.pending_context import Context
-    from wakebus.plugin.rules.load import RulesFile
 
 log = logging.getLogger("wakebus")
 
@@ -35,60 +34,63 @@ LONGEST_PAUSE_S: Final = 30.0
 TAKEN_S: Final = 2.0  # until a name that is taken is asked for again
 STOP_S: Final = 2.0
 
-Find = Callable[[], live.Live | None]
+FindLive = Callable[[], LiveHost | None]
 
 
 class Runtime:
     """
     What hooks, tools and /bus know of this process. Thread-safe.
 
-    `profile`, `inject`: what Hermes gave at `register`. `watch`: which of its turns are ours.
-    `sent`: how many messages the tools have sent. `error`: what went wrong last, "" once it is
-    well. `find`, `make_host` are replaced by tests.
+    `profile`, `inject`: what Hermes gave at `register`. `tracker`: which of its turns are ours.
+    `membership`: this process on the bus, None where it does not listen, or not yet. `sent`: how
+    many messages the tools have sent. `error`: what went wrong last, "" once it is well.
+    `find_live`, `make_host` are replaced by tests.
     """
 
-    def __init__(self, find: Find = live.find, make_host: "MakeHost | None" = None) -> None:
+    def __init__(
+        self, find_live: FindLive = find_live, make_host: "MakeHost | None" = None
+    ) -> None:
         self.profile, self.inject = "", None
-        self.watch = Watch()
+        self.tracker = TurnTracker()
         self.sent = 0
         self.error = ""
-        self._find, self._make_host = find, make_host
-        self._member: Member | None = None
+        self._find_live, self._make_host = find_live, make_host
+        self.membership: Membership | None = None
         self._reset()
         self._pid = os.getpid()
         os.register_at_fork(after_in_child=self._forked)
         atexit.register(self.stop)
 
-    inject: Callable[..., Any] | None
+    inject: Inject | None
 
     def _reset(self) -> None:
         self._lock = threading.Lock()
         self._stopping, self._ended = threading.Event(), threading.Event()
-        self._hurry = threading.Event()
+        self._retry = threading.Event()
         self._thread: threading.Thread | None = None
 
     def _forked(self) -> None:
         self._reset()
-        self._member, self.error = None, ""
-        self.watch = Watch()
+        self.membership, self.error = None, ""
+        self.tracker = TurnTracker()
 
     # --- what others ask ------------------------------------------------------------------
 
     @property
     def mode(self) -> str:
         """`gateway` or `cli`; "" in a process that does not listen, or not yet."""
-        return self._member.live.mode if self._member else ""
+        return self.membership.live.mode if self.membership else ""
 
     @property
     def endpoint(self) -> str:
         """The name on the bus, "" until it is registered."""
-        return self._member.endpoint if self._member else ""
+        return self.membership.endpoint if self.membership else ""
 
     @property
     def listens(self) -> bool:
         """Whether this process is one that listens, on the bus or about to be."""
         alive = os.getpid() == self._pid and not self._stopping.is_set()
-        return alive and (self._member is not None or self._alive() is not None)
+        return alive and (self.membership is not None or self._alive() is not None)
 
     @property
     def receiving(self) -> bool:
@@ -98,38 +100,22 @@ class Runtime:
     @property
     def lost(self) -> str:
         """Why the name is no longer ours; "" while it is, or before."""
-        return self._member.lost if self._member else ""
+        return self.membership.lost if self.membership else ""
 
     @property
     def client(self) -> "Client | None":
         """The connection, None until there is one."""
-        return self._member.client if self._member else None
-
-    @property
-    def rules(self) -> "RulesFile | None":
-        """The rules, None until they were read."""
-        return self._member.rules if self._member else None
+        return self.membership.client if self.membership else None
 
     @property
     def host(self) -> Any:
         """The GatewayHost or CliHost, None until registered."""
-        return self._member.host if self._member else None
+        return self.membership.host if self.membership else None
 
     @property
     def context(self) -> "Context | None":
         """What waits for sessions, None until registered."""
-        return self._member.context if self._member else None
-
-    @property
-    def screen(self) -> Any:
-        """Where prints go, None until registered."""
-        return self._member.screen if self._member else None
-
-    def status(self) -> dict[str, Any]:
-        """Return how this process stands with the bus, for bus_info and /bus (report.py)."""
-        from wakebus.plugin.hermes.status import status
-
-        return status(self, self._member)
+        return self.membership.context if self.membership else None
 
     # --- its thread -----------------------------------------------------------------------
 
@@ -146,13 +132,13 @@ class Runtime:
         if os.getpid() != self._pid:
             return
         self._stopping.set()
-        self._hurry.set()
+        self._retry.set()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._ended.wait(STOP_S)
 
-    def hurry(self) -> None:
+    def retry_now(self) -> None:
         """Try again now what is waiting to be tried again: somebody needs it."""
-        self._hurry.set()
+        self._retry.set()
 
     def _run(self) -> None:
         try:
@@ -163,7 +149,7 @@ class Runtime:
         finally:
             self._ended.set()
 
-    def _wait_for_life(self) -> live.Live | None:
+    def _wait_for_life(self) -> LiveHost | None:
         looks = 0
         while not self._stopping.is_set():
             if (found := self._alive()) is not None:
@@ -172,12 +158,14 @@ class Runtime:
             self._stopping.wait(LOOK_S if looks < EAGER_LOOKS else CALM_S)
         return None
 
-    def _live(self, found: live.Live) -> None:
+    def _live(self, found: LiveHost) -> None:
         """Be on the bus for as long as `found` lives."""
-        from wakebus.plugin.hermes.membership import Member
+        from wakebus.plugin.hermes.membership import Membership
 
-        member = Member(found, self, self._make_host)
-        self._member = member
+        member = Membership(
+            found, self.profile, self.inject, self.tracker, self._fail, self._make_host
+        )
+        self.membership = member
         try:
             if self._join(member):
                 self._stay(member)
@@ -185,10 +173,10 @@ class Runtime:
             self._fail(f"{type(exc).__name__}: {exc}")
             self._stopping.wait(FIRST_PAUSE_S)
         finally:
-            member.leave()
-            self._member = None
+            member.close()
+            self.membership = None
 
-    def _join(self, member: "Member") -> bool:
+    def _join(self, member: "Membership") -> bool:
         """Try until the member is on the bus; False when there is no use in it any more."""
         pause = FIRST_PAUSE_S
         while not self._over(member):
@@ -203,26 +191,26 @@ class Runtime:
             pause = min(pause * 2, LONGEST_PAUSE_S)
         return False
 
-    def _pause(self, member: "Member", seconds: float) -> None:
-        """Wait, in steps, until it is time, or over, or somebody hurries."""
-        self._hurry.clear()
-        while seconds > 0 and not self._over(member) and not self._hurry.wait(LOOK_S):
+    def _pause(self, member: "Membership", seconds: float) -> None:
+        """Wait, in steps, until it is time, or over, or `retry_now`."""
+        self._retry.clear()
+        while seconds > 0 and not self._over(member) and not self._retry.wait(LOOK_S):
             seconds -= LOOK_S
 
-    def _stay(self, member: "Member") -> None:
+    def _stay(self, member: "Membership") -> None:
         while not self._over(member):
-            member.look()
+            member.maintain()
             self._stopping.wait(LOOK_S)
 
-    def _over(self, member: "Member") -> bool:
+    def _over(self, member: "Membership") -> bool:
         if self._stopping.is_set():
             return True
         found = self._alive()
         return found is None or found.object is not member.live.object
 
-    def _alive(self) -> live.Live | None:
+    def _alive(self) -> LiveHost | None:
         try:
-            return self._find()
+            return self._find_live()
         except Exception as exc:  # another Hermes, other objects: looked at again, told once
             self._fail(f"cannot see whether Hermes listens: {type(exc).__name__}: {exc}")
             return None

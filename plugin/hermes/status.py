@@ -12,22 +12,23 @@ from wakebus.broker.address import read_address
 from wakebus.broker.errors import WakebusError
 from wakebus.broker.paths import bus_dir, stop_mark
 
-if TYPE_CHECKING:
-    from wakebus.plugin.hermes.membership import Member
+if TYPE_CHECKING:  # loaded once the process is known to listen
+    from wakebus.plugin.hermes.membership import Membership
     from wakebus.plugin.hermes.runtime import Runtime
 
 MAX_SESSIONS: Final = 20  # whose waiting texts are told one by one
 START: Final = "hermes-busd start"
 NO_ENDPOINT: Final = "this process of Hermes does not listen; it can send, and has no inbox"
 
-Facts = dict[str, Any]
+StatusFacts = dict[str, Any]
 
 
-def status(runtime: "Runtime", member: "Member | None") -> Facts:
-    """Return the facts; `member` None: a process that does not listen, or not yet."""
-    facts: Facts = {"endpoint": runtime.endpoint, "mode": runtime.mode}
+def status(runtime: "Runtime") -> StatusFacts:
+    """Return the facts of this process."""
+    member = runtime.membership
+    facts: StatusFacts = {"endpoint": runtime.endpoint, "mode": runtime.mode}
     facts["receiving"] = runtime.receiving
-    facts["broker"] = broker()
+    facts["broker"] = broker_facts()
     if member is None:
         facts["note"] = NO_ENDPOINT
     else:
@@ -38,7 +39,7 @@ def status(runtime: "Runtime", member: "Member | None") -> Facts:
     return facts
 
 
-def broker() -> Facts:
+def broker_facts() -> StatusFacts:
     """Return where the broker is and whether its process holds the bus."""
     from wakebus.broker.system.lock_file import lock_holder
 
@@ -58,38 +59,38 @@ def broker() -> Facts:
     }
 
 
-def _listening(runtime: "Runtime", member: "Member") -> Facts:
-    facts: Facts = {"rules": _rules(member)}
+def _listening(runtime: "Runtime", member: "Membership") -> StatusFacts:
+    facts: StatusFacts = {"rules": _rules(member)}
     if member.client is not None:
         facts["connected"] = member.client.connected(0)
     if member.live.mode == "gateway":
         facts["gateway_turns"] = _grant()
     if member.context is not None:
         facts["waiting_context"] = _waiting(member)
-    facts |= {"in_hand": member.in_hand, "turns_open": runtime.watch.count()}
+    facts |= {"in_hand": member.in_hand, "turns_open": runtime.tracker.count()}
     if member.lost:
         facts["lost"] = member.lost
     return facts
 
 
-def _rules(member: "Member") -> Facts:
+def _rules(member: "Membership") -> StatusFacts:
     if member.rules is None:
         return {"source": ""}
     rules, error = member.rules.current(), member.rules.error
-    told: Facts = {"source": rules.source, "callbacks": len(rules.callbacks)}
+    told: StatusFacts = {"source": rules.source, "callbacks": len(rules.callbacks)}
     told |= {"warnings": [str(warning) for warning in rules.warnings]} if rules.warnings else {}
     return told | (
         {"error": str(error), "note": "the last good rules are in force"} if error else {}
     )
 
 
-def _grant() -> Facts:
+def _grant() -> StatusFacts:
     from wakebus.plugin.hermes.shared.turn_grant import HOW_TO_GRANT, granted
 
     return {"on": True} if granted() else {"on": False, "turn_on": HOW_TO_GRANT}
 
 
-def _waiting(member: "Member") -> Mapping[str, int] | str:
+def _waiting(member: "Membership") -> Mapping[str, int] | str:
     assert member.context is not None
     try:
         counts = member.context.counts()
@@ -101,7 +102,7 @@ def _waiting(member: "Member") -> Mapping[str, int] | str:
     return shown | ({"(others)": more} if more else {})
 
 
-def page(facts: Facts) -> str:
+def status_page(facts: StatusFacts) -> str:
     """Return the facts in a few lines, for people."""
     name = facts["endpoint"] or "not on the bus"
     how = f" ({facts['mode']})" if facts["mode"] else ""
@@ -118,14 +119,14 @@ def page(facts: Facts) -> str:
     return "\n".join(lines)
 
 
-def _broker_line(found: Facts) -> str:
+def _broker_line(found: StatusFacts) -> str:
     if not found["running"]:
         why = f" ({found['why']})" if "why" in found else ""
         return f"not running{why}; start it: {found['next']}"
     return f"running, pid {found['pid']}" + (f"; {found['next']}" if "next" in found else "")
 
 
-def _work_lines(facts: Facts) -> list[str]:
+def _work_lines(facts: StatusFacts) -> list[str]:
     waiting = facts.get("waiting_context")
     lines = []
     if waiting:

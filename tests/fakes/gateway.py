@@ -10,14 +10,15 @@ from fakes.hermes import Town
 from fakes.host import Outcome, write_rules
 from wakebus.broker import Client
 from wakebus.plugin.hermes.gateway.host import GatewayHost
-from wakebus.plugin.hermes.gateway.turn import Steps
+from wakebus.plugin.hermes.gateway.turn import Intervals
+from wakebus.plugin.hermes.host_api.choose import gateway_api
 from wakebus.plugin.prompt.pending_context import Context, context_file
 from wakebus.plugin.receive.answers import Answers
 from wakebus.plugin.receive.dispatch import Dispatch
 from wakebus.plugin.receive.terminal_output import TerminalOutput
 from wakebus.plugin.rules.load import RulesFile
 
-QUICK = Steps(look=0.01, settle=0.3, delivery=20.0)
+QUICK = Intervals(look=0.01, settle=0.3, delivery=20.0)
 
 
 class Gateway:
@@ -32,21 +33,21 @@ class Gateway:
         *callbacks: Mapping[str, Any],
         environ: Mapping[str, str] | None = None,
         inject: Any = None,
+        intervals: Intervals | None = None,
     ) -> None:
         self.name, self.town, self.granted = name, town, True
         self.stop, self.printed = threading.Event(), io.StringIO()
         self.client = Client(address)
         self.host = GatewayHost(
-            town.runner,
+            gateway_api(town.runner, inject),
             name,
             Answers(self.client, name, self.stop),
-            town.watch,
+            town.tracker,
             lambda: self.granted,
             self.stop,
-            inject=inject,
-            environ=environ or {},
+            environ or {},
+            intervals or QUICK,
         )
-        self.host._turning._steps = QUICK
         town.runner.output = self.host.on_output
         self.context = Context(context_file(folder, name))
         rules = RulesFile(write_rules(folder, *callbacks), required=True)

@@ -20,7 +20,8 @@ from typing import Any
 import pytest
 
 from fakes.broker import until
-from wakebus.plugin.hermes.shared.turn_tracker import Watch
+from wakebus.plugin.hermes.host_api.private_gateway import PrivateGateway
+from wakebus.plugin.hermes.shared.turn_tracker import TurnTracker
 
 
 class Platform(Enum):
@@ -203,7 +204,7 @@ class Adapter:
 class Runner:
     """gateway/run.py:3072: what wakebus looks at. `agent`: what a turn says to a text."""
 
-    watch: Watch
+    tracker: TurnTracker
     loop: Any
     allowed: set[str] = field(default_factory=set)
     agent: Agent | None = None
@@ -257,7 +258,7 @@ class Runner:
         self.turns.append(event.text)
         self._running_agents[key], self._asked[key] = object(), asyncio.Event()
         try:
-            self.watch.on_begin(event.text, session_id=id, task_id=turn, turn_id=turn)
+            self.tracker.on_begin(event.text, session_id=id, task_id=turn, turn_id=turn)
             return await self._answer(event.text, key, id, turn)
         finally:
             del self._running_agents[key]
@@ -270,12 +271,12 @@ class Runner:
         stop.cancel()
         if not work.done():
             work.cancel()
-            self.watch.on_end(turn_id=turn, completed=False, interrupted=True)
+            self.tracker.on_end(turn_id=turn, completed=False, interrupted=True)
             return ""
         answer = work.result()
         answer = self.output(answer, id) or answer
-        self.watch.on_answer(answer, turn_id=turn, steered=self.steered)
-        self.watch.on_end(turn_id=turn, completed=True, interrupted=False)
+        self.tracker.on_answer(answer, turn_id=turn, steered=self.steered)
+        self.tracker.on_end(turn_id=turn, completed=True, interrupted=False)
         return "" if answer == "NO_REPLY" else answer
 
 
@@ -302,11 +303,12 @@ def modules(monkeypatch: pytest.MonkeyPatch, **confirming: Any) -> None:
 
 
 class Town:
-    """A gateway with people: `say`, `runner`, `adapter` (Mattermost's), `watch`."""
+    """A gateway with people: `say`, `runner`, `hermes`, `adapter` (Mattermost's), `tracker`."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.loop, self.watch = loop, Watch()
-        self.runner = Runner(self.watch, loop, {"u1", "u2"}, agent=self._agent)
+        self.loop, self.tracker = loop, TurnTracker()
+        self.runner = Runner(self.tracker, loop, {"u1", "u2"}, agent=self._agent)
+        self.hermes = PrivateGateway(self.runner)
         self.adapter = self.runner.adapters[Platform.MATTERMOST]
         self.held = threading.Event()
         self.held.set()

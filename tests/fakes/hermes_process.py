@@ -12,7 +12,8 @@ from typing import Any
 from fakes.broker import until
 from fakes.hermes_ctx import Manager
 from wakebus.broker.protocol.message import Message
-from wakebus.plugin.hermes import process_kind as live
+from wakebus.plugin.hermes.host_api.choose import find_live
+from wakebus.plugin.hermes.host_api.protocol import LiveHost
 from wakebus.plugin.hermes.runtime import Runtime
 from wakebus.plugin.processes.cancel import Cancel
 from wakebus.plugin.prompt.label import PromptItem
@@ -24,7 +25,7 @@ from wakebus.plugin.receive.turn_queue import Job
 
 
 class Loop:
-    """An asyncio loop, as far as live.py looks."""
+    """An asyncio loop, as far as choose.py looks."""
 
     def __init__(self) -> None:
         self.closed = False
@@ -35,14 +36,14 @@ class Loop:
 
 
 class Process:
-    """`sys.modules` of a process of Hermes, as far as live.py looks; empty for one that ends."""
+    """`sys.modules` of a process of Hermes, as far as choose.py looks; empty for one that ends."""
 
     def __init__(self) -> None:
         self.modules: dict[str, Any] = {}
 
-    def find(self) -> live.Live | None:
-        """live.find in this process."""
-        return live.find(self.modules)
+    def find(self) -> LiveHost | None:
+        """What is alive in this process."""
+        return find_live(self.modules)
 
     def gateway(self) -> SimpleNamespace:
         """A gateway that runs (gateway/run.py:3072-3140, 7294)."""
@@ -66,15 +67,15 @@ class ListenerHost(Listener):
 
     def __init__(self, name: str, answers: Answers) -> None:
         super().__init__(name, answers)
-        self.noted: list[str] = []
+        self.remembered: list[str] = []
 
     def channel(self) -> str:
         """The chat of the session that calls."""
         return self.chat
 
-    def note_sent(self, id: str) -> None:
+    def remember_sent(self, id: str) -> None:
         """Keep it."""
-        self.noted.append(id)
+        self.remembered.append(id)
 
 
 class Station:
@@ -85,7 +86,7 @@ class Station:
         self.runtime = Runtime(self.process.find, self._make_host)
 
     def _make_host(
-        self, found: live.Live, name: str, answers: Answers, runtime: Runtime, stop: threading.Event
+        self, found: LiveHost, name: str, answers: Answers, stop: threading.Event
     ) -> tuple[Any, Any]:
         return ListenerHost(name, answers), TerminalOutput(self.printed)
 
@@ -102,13 +103,15 @@ class Station:
         return self
 
     def turn(self, message: Message, session_id: str = "s1", task_id: str = "t1") -> Any:
-        """Return a `watch.over` of a turn on `message`; begin it with `begin`."""
+        """Return a `tracker.tracking` of a turn on `message`; begin it with `begin`."""
         delivery = SimpleNamespace(message=message)
         job = Job(delivery, None, PromptItem(message, message.text))  # type: ignore[arg-type]
         marker = "0123456789abcdef01234567"
-        return self.runtime.watch.over(TurnRequest("s", [job], marker, marker, "tok", Cancel()))
+        return self.runtime.tracker.tracking(
+            TurnRequest("s", [job], marker, marker, "tok", Cancel())
+        )
 
     def begin(self, session_id: str = "s1", task_id: str = "t1") -> None:
         """Have Hermes begin that turn."""
         marker = "0123456789abcdef01234567"
-        self.runtime.watch.on_begin(marker, session_id=session_id, task_id=task_id, turn_id="u1")
+        self.runtime.tracker.on_begin(marker, session_id=session_id, task_id=task_id, turn_id="u1")

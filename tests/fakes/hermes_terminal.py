@@ -11,7 +11,8 @@ from fakes.hermes_cli import Cli
 from fakes.host import Outcome, write_rules
 from wakebus.broker import Client
 from wakebus.plugin.hermes.hooks import Hooks
-from wakebus.plugin.hermes.shared.turn_tracker import Watch
+from wakebus.plugin.hermes.host_api.private_terminal import PrivateTerminal
+from wakebus.plugin.hermes.shared.turn_tracker import TurnTracker
 from wakebus.plugin.hermes.terminal.host import CliHost
 from wakebus.plugin.prompt.pending_context import Context, context_file
 from wakebus.plugin.receive.answers import Answers
@@ -24,7 +25,7 @@ class Bus:
     """What hooks.py sees of runtime.py's Runtime, and what hermes_cli/plugins.py has of hooks."""
 
     def __init__(self) -> None:
-        self.watch = Watch()
+        self.tracker = TurnTracker()
         self.host: Any = None
         self.context: Any = None
         self.endpoint = self.mode = ""
@@ -58,7 +59,7 @@ class Terminal:
         self.cli = Cli(self.bus.fire)
         self.client, self.sender = Client(address), Client(address)
         answers = Answers(self.client, name, self.stop)
-        host = CliHost(self.cli, name, answers, self.bus.watch, self.stop)
+        host = CliHost(PrivateTerminal(self.cli), name, answers, self.bus.tracker, self.stop)
         self.context = Context(context_file(folder, name))
         self.bus.host, self.bus.context = host, self.context
         self.bus.endpoint, self.bus.mode = name, "cli"

@@ -2,9 +2,9 @@
 A Hermes gateway as a host: turns in the sessions of its chats, prints by its live adapters.
 
 Rule 1: nothing of Hermes raises through us, and nothing of ours blocks its loop. Rule 2: whose turn
-it is comes from persons that Hermes has heard (origin.py), asked for their right at placing and at
-the beginning. Rule 3: the core delivers what a turn answers; we never say it again. Rule 4: all
-memory is bounded.
+it is comes from persons that Hermes has heard (conversations.py), asked for their right when it is
+routed and when it begins. Rule 3: the core delivers what a turn answers; we never say it again.
+Rule 4: all memory is bounded.
 """
 
 import logging
@@ -21,14 +21,19 @@ from wakebus.adapters import channel as channels
 from wakebus.adapters.errors import BadChannel
 from wakebus.broker import Delivery, Later, Refusal
 from wakebus.broker.errors import NotNow
-from wakebus.plugin.hermes.gateway import conversations as origin
-from wakebus.plugin.hermes.gateway.conversations import Heard, Origin
-from wakebus.plugin.hermes.gateway.live_send import Prints
-from wakebus.plugin.hermes.gateway.session_routing import UNGRANTED, Placing
-from wakebus.plugin.hermes.gateway.turn import SILENT, Turning, is_silent, streams
-from wakebus.plugin.hermes.shared.bounded_map import Bounded
+from wakebus.plugin.hermes.gateway.conversations import (
+    Conversation,
+    Conversations,
+    canonical,
+    token,
+)
+from wakebus.plugin.hermes.gateway.live_send import LiveSender
+from wakebus.plugin.hermes.gateway.session_routing import UNGRANTED, SessionRouter
+from wakebus.plugin.hermes.gateway.turn import SILENT, GatewayTurns, Intervals, is_silent
+from wakebus.plugin.hermes.host_api.protocol import GatewayApi, platform_name
+from wakebus.plugin.hermes.shared.bounded_map import BoundedMap
 from wakebus.plugin.hermes.shared.turn_grant import HOW_TO_GRANT
-from wakebus.plugin.hermes.shared.turn_tracker import Watch
+from wakebus.plugin.hermes.shared.turn_tracker import TurnTracker
 from wakebus.plugin.processes.cancel import Cancel
 from wakebus.plugin.receive.answers import Answers
 from wakebus.plugin.receive.host import Told, TurnRequest, TurnResult
@@ -40,7 +45,7 @@ log = logging.getLogger("wakebus")
 
 AT_ONCE: Final = 64  # sessions with a turn of ours; Hermes runs any number
 MAX_SENT: Final = 10_000  # messages whose answers find their session
-MAX_PLACED: Final = 2_000  # sessions whose person is known
+MAX_ROUTED: Final = 2_000  # sessions whose person is known
 TOLD: Final = 1500  # characters of an answer that goes to nobody, kept in the outcome
 STEERED: Final = "a person wrote into the turn: the answer is for the chat"
 _NO_CHATS: Final = frozenset({"", "api_server", "webhook", "local", "cli", "cron"})
@@ -54,10 +59,10 @@ _commanding: ContextVar[Any] = ContextVar("wakebus_commanding", default=None)
 
 class GatewayHost:
     """
-    See receive/host.py. `runner`: the live GatewayRunner; it is never replaced, its host is.
+    See receive/host.py. `hermes`: the live gateway; it is never replaced, its host is.
 
-    `granted`: whether the owner lets the bus start turns (grant.py); `stop` is set when this
-    process leaves the bus; `inject`: `ctx.inject_message` where it takes a session key.
+    `granted`: whether the owner lets the bus start turns (turn_grant.py); `stop` is set when this
+    process leaves the bus.
     """
 
     kind: model.HostKind = "gateway"
@@ -66,35 +71,35 @@ class GatewayHost:
 
     def __init__(
         self,
-        runner: Any,
+        hermes: GatewayApi,
         endpoint: str,
         answers: Answers,
-        watch: Watch,
+        tracker: TurnTracker,
         granted: Callable[[], bool],
         stop: threading.Event,
-        inject: Callable[..., Any] | None = None,
         environ: Mapping[str, str] = os.environ,
+        intervals: Intervals | None = None,
     ) -> None:
-        self._runner, self._endpoint, self._answers = runner, endpoint, answers
-        self._watch = watch
-        self._heard, self._environ = Heard(), environ
-        self._sent, self._placed = Bounded(MAX_SENT), Bounded(MAX_PLACED)
-        self._placing = Placing(runner, self._heard, granted, self._sent_from, environ)
-        self._prints = Prints(runner, answers, self._heard, stop, environ)
-        self._turning = Turning(runner, watch, stop, inject, granted=granted)
-        self._spoke = Bounded(MAX_PLACED)
+        self._hermes, self._endpoint, self._answers = hermes, endpoint, answers
+        self._tracker = tracker
+        self._conversations = Conversations(hermes, environ)
+        self._sent_from, self._routed = BoundedMap(MAX_SENT), BoundedMap(MAX_ROUTED)
+        self._router = SessionRouter(self._conversations, granted, self.session_of_sent)
+        self._sender = LiveSender(self._conversations, answers, stop)
+        self._turns = GatewayTurns(hermes, tracker, stop, granted, intervals)
+        self._spoke = BoundedMap(MAX_ROUTED)
         self._explained = False
 
     # --- the host -------------------------------------------------------------------------
 
     def place(self, delivery: Delivery, plan: Plan) -> Plan | Later | Refusal:
         """Return the plan with Hermes's session key, or why it cannot be now, or never."""
-        placed = self._placing.place(delivery, plan)
-        if isinstance(placed, Later | Refusal):
-            return placed
-        found, whose = placed
+        routed = self._router.route(delivery, plan)
+        if isinstance(routed, Later | Refusal):
+            return routed
+        found, whose = routed
         if whose is not None:
-            self._placed.put(whose.key, whose)
+            self._routed.put(whose.key, whose)
         if found.note == UNGRANTED and not self._explained:
             self._explained = True
             log.warning("gateway turns are off; what would start one waits. %s", HOW_TO_GRANT)
@@ -102,18 +107,18 @@ class GatewayHost:
 
     def show(self, delivery: Delivery, text: str) -> Told:
         """Show a print in the chat by the live adapter, else by ours."""
-        return self._prints.show(delivery, text)
+        return self._sender.show(delivery, text)
 
     def ready(self, session: str, job: Job, cancel: Cancel) -> None:
         """Return when the session is idle. `cancel` is not looked at: here only a stop ends."""
-        if self._turning.until_idle(self._whose(session)):
+        if self._turns.until_idle(self._whose(session)):
             job.outcome["queued_behind"] = True
 
     def turn(self, order: TurnRequest) -> TurnResult:
         """Run a turn in the person's session and wait for its end."""
         whose = self._whose(order.session)
         self._spoke.put(order.session, False)
-        return self._turning.run(order, whose)
+        return self._turns.run(order, whose)
 
     def answer(self, order: TurnRequest, turn: TurnResult) -> dict[str, Told]:
         """The chat has it from the core; send it to the sender where the plan says so."""
@@ -127,23 +132,24 @@ class GatewayHost:
             told["channel"] = turn.shown
         return told or {"unsent": {"text": turn.answer[:TOLD]}}
 
-    def _whose(self, session: str) -> Origin:
-        found: Origin | None = self._placed.get(session) or self._placing.known(session)
+    def _whose(self, session: str) -> Conversation:
+        found: Conversation | None = self._routed.get(session) or self._router.known(session)
         if found is None:  # pushed out, and not stored: it is placed again
             raise NotNow(f"session {session!r} is looked for again")
         return found
 
-    def _sent_from(self, id: str) -> str:
-        return self._sent.get(id) or ""
+    def session_of_sent(self, id: str) -> str:
+        """Return the key of the session from which message `id` was sent, or ""."""
+        return self._sent_from.get(id) or ""
 
     # --- what hooks and tools tell and ask ------------------------------------------------
 
-    def heard(self, event: Any, gateway: Any = None) -> None:
+    def on_message(self, event: Any) -> None:
         """A message arrived (pre_gateway_dispatch, before Hermes asks for anybody's right)."""
         source = getattr(event, "source", None)
         if source is not None and not getattr(event, "internal", False):
-            self._heard.note(source)
-            if (key := origin.key_of(self._runner, source)) and self._spoke.get(key) is not None:
+            self._conversations.speakers.remember(source)
+            if (key := self._hermes.key_of(source)) and self._spoke.get(key) is not None:
                 self._spoke.put(key, True)
             _speaking.set(source)
 
@@ -158,15 +164,15 @@ class GatewayHost:
 
     def names(self, session_id: str) -> tuple[str, ...]:
         """Return what the session that runs here and now is called: its key, its channel."""
-        stored = origin.by_id(self._runner, session_id)
+        stored = self._conversations.by_id(session_id)
         key = session_env("KEY") or (stored.key if stored else "")
-        channel = self.channel() or (origin.token(stored.source) if stored else "")
+        channel = self.channel() or (token(stored.source) if stored else "")
         return tuple(name for name in (key, channel) if name)
 
     def channel(self) -> str:
         """Return the channel of the session that runs here and now, "" where it has none."""
         if (source := _commanding.get()) is not None:
-            found = origin.token(source)
+            found = token(source)
             return "" if found.partition(":")[0] in _NO_CHATS else found
         platform, chat = session_env("PLATFORM"), session_env("CHAT_ID")
         if platform in _NO_CHATS or not chat:
@@ -174,7 +180,7 @@ class GatewayHost:
         thread = session_env("THREAD_ID")
         return f"{platform}:{chat}?thread={thread}" if thread else f"{platform}:{chat}"
 
-    def mine(self, session_id: str) -> Callable[[str, str], bool]:
+    def may_show(self, session_id: str) -> Callable[[str, str], bool]:
         """
         Return whether a message, by channel and session, is for the session that runs here and now.
 
@@ -182,27 +188,27 @@ class GatewayHost:
         """
         names = self.names(session_id)
 
-        def mine(channel: str, session: str) -> bool:
+        def may_show(channel: str, session: str) -> bool:
             if session:
                 return session in names
             return not channel or self._whole(channel) in names
 
-        return mine
+        return may_show
 
     def _whole(self, channel: str) -> str:
         """Return a channel with its chat, also where it says only the platform: home."""
         try:
-            found = origin.home(self._runner, channels.parse(channel), self._environ)
+            found = self._conversations.home(channels.parse(channel))
         except BadChannel:
             return channel
-        return origin.canonical(found)
+        return canonical(found)
 
-    def note_sent(self, id: str) -> None:
+    def remember_sent(self, id: str) -> None:
         """A tool sent message `id` in the session that runs here: its answer belongs there."""
         source = _commanding.get()
-        key = origin.key_of(self._runner, source) if source is not None else session_env("KEY")
+        key = self._hermes.key_of(source) if source is not None else session_env("KEY")
         if key:
-            self._sent.put(id, key)
+            self._sent_from.put(id, key)
 
     def on_output(self, text: str, session_id: str) -> str | None:
         """
@@ -213,28 +219,24 @@ class GatewayHost:
         """
         if threading.current_thread().name == "bg-review" or is_silent(text):
             return None
-        if self._turning.left.get(session_id):
+        if self._turns.abandoned.get(session_id):
             return SILENT  # nobody waits for it any more; the chat is still not to see it
-        watched = self._watch.running(session_id=session_id)
-        if watched is None or watched.order.jobs[-1].plan.reply not in ("sender", "none"):
+        turn = self._tracker.running(session_id=session_id)
+        if turn is None or turn.order.jobs[-1].plan.reply not in ("sender", "none"):
             return None
-        order = watched.order
-        if self._spoke.get(order.session) or self._steers():
+        order = turn.order
+        if self._spoke.get(order.session):
             return None  # a person asked something in the middle; the answer is theirs
-        whose: Origin | None = self._placed.get(order.session)
-        platform = origin.platform_name(getattr(getattr(whose, "source", None), "platform", None))
-        if streams(self._runner, platform):
+        whose: Conversation | None = self._routed.get(order.session)
+        platform = platform_name(getattr(getattr(whose, "source", None), "platform", None))
+        if not self._hermes.can_withhold(platform):
             return None
-        self._turning.hidden[order.marker] = text
+        self._turns.hidden[order.marker] = text
         return SILENT
 
-    def begins(self, session_id: str) -> None:
+    def on_turn_begin(self, session_id: str) -> None:
         """A turn begins in this session (pre_llm_call): what was left there is over."""
-        self._turning.left.put(session_id, False)
-
-    def _steers(self) -> bool:
-        """Whether Hermes puts what a person writes into the running turn (gateway/run.py:5321)."""
-        return getattr(self._runner, "_busy_input_mode", "") == "steer"
+        self._turns.abandoned.put(session_id, False)
 
 
 def session_env(name: str) -> str:

@@ -9,20 +9,18 @@ that was found here goes by its id. Rule 4: what is not sent because the platfor
 sent again, for a minute.
 """
 
-import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Final
 
 from wakebus.adapters import channel as channels
 from wakebus.adapters.channel import Channel
 from wakebus.adapters.errors import BadChannel
 from wakebus.broker import Delivery
-from wakebus.plugin.hermes.gateway import conversations as origin
-from wakebus.plugin.hermes.gateway import loop_calls as onloop
-from wakebus.plugin.hermes.gateway.conversations import Heard
-from wakebus.plugin.hermes.shared import safe_chat_text as chattext
+from wakebus.plugin.hermes.gateway.conversations import Conversations, canonical
+from wakebus.plugin.hermes.host_api.protocol import Unreachable
+from wakebus.plugin.hermes.shared.safe_chat_text import inert
 from wakebus.plugin.receive.answers import Answers
 from wakebus.plugin.receive.host import Told
 
@@ -74,30 +72,28 @@ def not_sent(reason: str) -> Told:
     return {"result": "not_sent", "reason": reason, "at": time.time()}
 
 
-class Prints:
+class LiveSender:
     """`stop` ends the waiting."""
 
     def __init__(
         self,
-        runner: Any,
+        conversations: Conversations,
         answers: Answers,
-        heard: Heard,
         stop: threading.Event,
-        environ: Mapping[str, str],
     ) -> None:
-        self._runner, self._answers, self._heard = runner, answers, heard
-        self._stop, self._environ = stop, environ
+        self._conversations, self._hermes = conversations, conversations.hermes
+        self._answers, self._stop = answers, stop
 
     def show(self, delivery: Delivery, text: str) -> Told:
         """Show `text` in the chat of the message's channel. Raises NotRunning as Answers does."""
         try:
             named = channels.parse(delivery.message.channel)
-            if named.platform.lower() not in origin.platforms(self._runner):
+            if named.platform.lower() not in self._hermes.platforms():
                 missing = not_sent(f"no {named.platform} here")
                 return self._second(delivery, named, text, missing)
-            channel = origin.home(self._runner, named, self._environ)
+            channel = self._conversations.home(named)
             if channel is not named:  # the courier may know another home
-                channel = channel._replace(token=origin.canonical(channel))
+                channel = channel._replace(token=canonical(channel))
         except BadChannel as exc:
             return not_sent(exc.text)
         first = self._first(channel, text)
@@ -123,24 +119,14 @@ class Prints:
         return {**told, "reason": f"{first['reason']}; {told['reason']}"}
 
     def _first(self, channel: Channel, text: str) -> Told:
-        seen = origin.people(self._runner, self._heard, channel)
-        adapter = self._adapter(channel, seen)
-        if adapter is None:
-            return not_sent(f"{channel.platform} is not connected to the gateway now")
-        metadata = _metadata(channel, seen)
+        seen = self._conversations.people(channel)
+        source = seen[0] if seen else None
+        if why := self._hermes.platform_away(channel.platform, source):
+            return not_sent(why)
         if channel.platform.lower() in _EXTRACTS:
-            text = chattext.inert(text)
-
-        def send() -> Any:
-            return adapter.send(channel.chat_id, text, metadata=metadata)
-
-        return {"to": channel.token, **told_by(lambda: onloop.call(self._runner, send, SEND_S))}
-
-    def _adapter(self, channel: Channel, seen: list[Any]) -> Any:
-        for source in seen:
-            return origin.adapter_for(self._runner, source)
-        member = origin.platforms(self._runner).get(channel.platform.lower())
-        return dict(getattr(self._runner, "adapters", None) or {}).get(member)
+            text = inert(text)
+        sent = told_by(lambda: self._hermes.send(channel, text, source, SEND_S))
+        return {"to": channel.token, **sent}
 
 
 def told_by(send: Callable[[], Any]) -> Told:
@@ -148,8 +134,8 @@ def told_by(send: Callable[[], Any]) -> Told:
     began = time.monotonic()
     try:
         result = send()
-    except onloop.LoopGone:
-        return not_sent("the gateway is stopping")
+    except Unreachable as exc:
+        return not_sent(str(exc))
     except TimeoutError:
         reason = f"the platform did not answer within {time.monotonic() - began:.0f} s"
         return {"result": "uncertain", "reason": reason, "at": time.time()}
@@ -157,15 +143,3 @@ def told_by(send: Callable[[], Any]) -> Told:
         reason = f"{type(exc).__name__}: {exc}"[:300]
         return {"result": "uncertain", "reason": reason, "at": time.time()}
     return told(result, time.time())
-
-
-def _metadata(channel: Channel, seen: list[Any]) -> dict[str, Any] | None:
-    """Return what leads to the thread; as Hermes makes it, where it knows the chat (base.py:55)."""
-    make = getattr(sys.modules.get("gateway.platforms.base"), "_thread_metadata_for_source", None)
-    if seen and callable(make):
-        try:
-            found = make(seen[0])
-            return dict(found) if found else None
-        except Exception:  # another Hermes
-            pass
-    return {"thread_id": channel.thread} if channel.thread else None

@@ -1,17 +1,16 @@
 """
 Where in a gateway a message belongs: which session, or not now, or never.
 
-Rule 1: nothing is done here. Rule 2: first the session that it names, then, in the
-chat that its channel names or where it names none, the session that asked (it answers something
-that was sent from there), then the persons of its channel, then the home channel where the rule
-says so; never any other. Rule 3: what needs the chat waits until
-the gateway and the platform's adapter are there; what only waits for a session's next turn needs
-neither. Rule 4: authorization is asked now, and again when the turn begins (turning.py).
+Rule 1: nothing is done here. Rule 2: first the session that it names, then, in the chat that its
+channel names or where it names none, the session that asked (it answers something that was sent
+from there), then the persons of its channel, then the home channel where the rule says so; never
+any other. Rule 3: what needs the chat waits until the gateway and the platform's adapter are there;
+what only waits for a session's next turn needs neither. Rule 4: authorization is asked now, and
+again when the turn begins (turn.py).
 """
 
-import os
-from collections.abc import Callable, Collection, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Collection
+from typing import Final
 
 from wakebus.adapters import channel as channels
 from wakebus.adapters import registry
@@ -19,39 +18,41 @@ from wakebus.adapters.channel import Channel
 from wakebus.adapters.errors import BadChannel
 from wakebus.broker import Delivery, Later, Refusal
 from wakebus.broker.protocol.message import Message
-from wakebus.plugin.hermes.gateway import conversations as origin
-from wakebus.plugin.hermes.gateway import loop_calls as onloop
-from wakebus.plugin.hermes.gateway import session_idle as idle
-from wakebus.plugin.hermes.gateway.conversations import Heard, Origin
-from wakebus.plugin.hermes.shared import turn_grant as grant
+from wakebus.plugin.hermes.gateway.conversations import (
+    Conversation,
+    Conversations,
+    canonical,
+    token,
+)
+from wakebus.plugin.hermes.host_api.protocol import platform_name
+from wakebus.plugin.hermes.shared.turn_grant import HOW_TO_GRANT
 from wakebus.plugin.rules.match import Plan
 
 AGAIN_S: Final = 3.0  # until what is not there now is looked for again
-INFO_S: Final = 10.0  # for a platform to say what kind of chat it is
 NOWHERE: Final = "it names neither channel nor session: kept in the inbox (`wakebus inbox`)"
 _ENDED: Final = "it may have ended; send to a channel (platform:chat_id) instead"
-UNGRANTED: Final = f"no turn, it waits for the session's next one: {grant.HOW_TO_GRANT}"
+UNGRANTED: Final = f"no turn, it waits for the session's next one: {HOW_TO_GRANT}"
 
 
-class Unplaceable(Exception):
+class Unroutable(Exception):
     """It belongs nowhere here; its text says why and what to do."""
 
 
-class Placing:
+class SessionRouter:
     """`sent_from`: the session key from which a message with this id was sent, or ""."""
 
     def __init__(
         self,
-        runner: Any,
-        heard: Heard,
+        conversations: Conversations,
         granted: Callable[[], bool],
         sent_from: Callable[[str], str],
-        environ: Mapping[str, str] = os.environ,
     ) -> None:
-        self._runner, self._heard, self._granted = runner, heard, granted
-        self._sent_from, self._environ = sent_from, environ
+        self._conversations, self._hermes = conversations, conversations.hermes
+        self._granted, self._sent_from = granted, sent_from
 
-    def place(self, delivery: Delivery, plan: Plan) -> tuple[Plan, Origin | None] | Later | Refusal:
+    def route(
+        self, delivery: Delivery, plan: Plan
+    ) -> tuple[Plan, Conversation | None] | Later | Refusal:
         """Return the plan with the session's key, and whose it is; see receive/host.py."""
         try:
             if plan.context and plan.wake != "silent":
@@ -61,32 +62,30 @@ class Placing:
                     return Later(AGAIN_S, why)
                 if plan.command is None:  # else something is done all the same
                     self._check(channels.parse(delivery.message.channel), registry.known())
-        except (Unplaceable, BadChannel) as exc:
+        except (Unroutable, BadChannel) as exc:
             return Refusal(str(exc))
         return plan, None
 
     def _context(
         self, message: Message, plan: Plan
-    ) -> tuple[Plan, Origin | None] | Later | Refusal:
+    ) -> tuple[Plan, Conversation | None] | Later | Refusal:
         turn = plan.wake == "immediate"
         if turn and not self._granted():
             plan, turn = plan._replace(wake="next_turn", note=UNGRANTED), False
-        if why := idle.away(self._runner):
-            known = not turn and getattr(self._runner, "session_store", None) is not None
-            if not known:
-                return Later(AGAIN_S, why)
+        if (why := self._hermes.away()) and (turn or not self._hermes.has_sessions()):
+            return Later(AGAIN_S, why)
         found = self._whose(message, plan, turn)
         if found is None:
             return plan._replace(wake="silent", prints="terminal", note=NOWHERE), None
         if isinstance(found, str):
             note = plan.note or f"no conversation in {found} yet; it waits for the first one"
             return plan._replace(session=found, note=note), None
-        if turn and origin.adapter_for(self._runner, found.source) is None:
-            name = origin.platform_name(getattr(found.source, "platform", None))
-            return Later(AGAIN_S, f"{name} is not connected to the gateway now")
+        platform = platform_name(getattr(found.source, "platform", None))
+        if turn and (why := self._hermes.platform_away(platform, found.source)):
+            return Later(AGAIN_S, why)
         return plan._replace(session=found.key), found
 
-    def _whose(self, message: Message, plan: Plan, turn: bool) -> Origin | str | None:
+    def _whose(self, message: Message, plan: Plan, turn: bool) -> Conversation | str | None:
         """Return the session, or the channel whose first session it will be, or None: nowhere."""
         if message.session:
             return self._named(message.session)
@@ -100,129 +99,109 @@ class Placing:
             return asked
         if turn:
             return self._in_chat(channel)
-        return origin.in_chat(self._runner, self._heard, channel) or origin.canonical(channel)
+        return self._conversations.in_chat(channel) or canonical(channel)
 
-    def _asked(self, message: Message) -> Origin | None:
+    def _asked(self, message: Message) -> Conversation | None:
         for id in (message.reply_to, message.cause):
             key = self._sent_from(id) if id else ""
             if key and (found := self.known(key)):
                 return found
         return None
 
-    def _named(self, key: str) -> Origin:
-        found = origin.by_key(self._runner, key)
+    def _named(self, key: str) -> Conversation:
+        found = self._conversations.by_key(key)
         if found is None:
-            raise Unplaceable(f"no such session: {key!r}; {_ENDED}")
+            raise Unroutable(f"no such session: {key!r}; {_ENDED}")
         # Settings that make keys have changed: a turn there would be in another session.
-        if origin.key_of(self._runner, found.source) != key:
-            raise Unplaceable(f"session {key!r} is no longer where its chat leads; {_ENDED}")
+        if self._hermes.key_of(found.source) != key:
+            raise Unroutable(f"session {key!r} is no longer where its chat leads; {_ENDED}")
         if (known := self._may(found)) is None:
             who = getattr(found.source, "user_id", None) or "nobody that is known"
-            raise Unplaceable(f"session {key!r} is of {who}, who may not talk to this agent (now)")
+            raise Unroutable(f"session {key!r} is of {who}, who may not talk to this agent (now)")
         return known
 
-    def known(self, key: str) -> Origin | None:
+    def known(self, key: str) -> Conversation | None:
         """Return the stored session with this key, if turns may be run in it now."""
-        found = origin.by_key(self._runner, key)
+        found = self._conversations.by_key(key)
         return None if found is None else self._may(found)
 
-    def _may(self, found: Origin) -> Origin | None:
-        if origin.authorized(self._runner, found.source):
+    def _may(self, found: Conversation) -> Conversation | None:
+        if self._hermes.may_talk(found.source):
             return found
         return found._replace(owner=True) if self._of_owner(found) else None
 
-    def _of_owner(self, found: Origin) -> bool:
+    def _of_owner(self, found: Conversation) -> bool:
         if getattr(found.source, "user_id", None):
             return False
-        channel = origin.token(found.source)
-        return bool(channel) and origin.is_home(
-            self._runner, channels.parse(channel), self._environ
-        )
+        channel = token(found.source)
+        return bool(channel) and self._conversations.is_home(channels.parse(channel))
 
     # --- channels -------------------------------------------------------------------------
 
     def _channel(self, message: Message, plan: Plan) -> Channel | None:
-        """Return the chat that the message, or its rule, names. Raises Unplaceable, BadChannel."""
+        """Return the chat that the message, or its rule, names. Raises Unroutable, BadChannel."""
         if not message.channel:
             return self._only_home() if plan.reply == "home" else None
         channel = channels.parse(message.channel)
         self._check(channel)
         if plan.reply == "home":
             channel = Channel(channel.platform, None, None, channel.platform)
-        return origin.home(self._runner, channel, self._environ)
+        return self._conversations.home(channel)
 
     def _check(self, channel: Channel, others: Collection[str] = ()) -> None:
-        """Raise Unplaceable where neither this gateway has the platform nor `others`."""
-        known = origin.platforms(self._runner)
+        """Raise Unroutable where neither this gateway has the platform nor `others`."""
+        known = self._hermes.platforms()
         if channel.platform.lower() not in (*known, *others):
             names = ", ".join(sorted(known)) or "none"
-            raise Unplaceable(
+            raise Unroutable(
                 f"channel {channel.token!r}: this gateway has no platform {channel.platform!r};"
                 f" it has: {names}"
             )
 
     def _only_home(self) -> Channel:
-        found = origin.homes(self._runner, self._environ)
+        found = self._conversations.homes()
         if len(found) == 1:
             return found[0]
-        names = ", ".join(origin.canonical(channel) for channel in found)
+        names = ", ".join(canonical(channel) for channel in found)
         if found:
-            raise Unplaceable(f"reply: home, and there are several: {names}; name a channel")
-        raise Unplaceable("reply: home, and no platform has a home channel: write /sethome in one")
+            raise Unroutable(f"reply: home, and there are several: {names}; name a channel")
+        raise Unroutable("reply: home, and no platform has a home channel: write /sethome in one")
 
-    def _in_chat(self, channel: Channel) -> Origin:
-        found = origin.in_chat(self._runner, self._heard, channel)
-        if found is None and origin.is_home(self._runner, channel, self._environ):
-            type_ = self._type(channel)
-            found = origin.at_home(self._runner, self._heard, channel, type_)
+    def _in_chat(self, channel: Channel) -> Conversation:
+        found = self._conversations.in_chat(channel)
+        if found is None and self._conversations.is_home(channel):
+            chat_type = self._conversations.type_of_chat(channel)
+            found = self._conversations.at_home(channel, chat_type)
         if found is None:
-            raise Unplaceable(self._nobody(channel))
+            raise Unroutable(self._nobody(channel))
         return found
 
     def _nobody(self, channel: Channel) -> str:
         text = (
-            f"nobody who may talk to this agent has written in {origin.canonical(channel)};"
+            f"nobody who may talk to this agent has written in {canonical(channel)};"
             " write there once, or name a session"
         )
-        threads = origin.threads(self._runner, self._heard, channel)
+        threads = self._conversations.threads(channel)
         return f"{text} or a thread, as {threads[0]}" if threads and not channel.thread else text
 
-    def _type(self, channel: Channel) -> str:
-        if known := origin.known_type(self._runner, self._heard, channel):
-            return known
-        adapter = self._adapter(channel)
-        ask, chat = getattr(adapter, "get_chat_info", None), channel.chat_id
-        try:
-            info = onloop.call(self._runner, lambda: ask(chat), INFO_S) if ask else {}
-            found = str(info.get("type") or "")
-        except Exception:  # whatever the platform says; then Hermes's own default
-            found = ""
-        return found if found in origin.TYPES else "dm"
-
-    def _adapter(self, channel: Channel) -> Any:
-        member = origin.platforms(self._runner).get(channel.platform.lower())
-        return dict(getattr(self._runner, "adapters", None) or {}).get(member)
-
-    def _no_chat(self, token: str) -> str:
+    def _no_chat(self, named: str) -> str:
         """Return why a print cannot go to this channel now, though later it can; or ""."""
         try:
-            channel = channels.parse(token)
+            channel = channels.parse(named)
         except BadChannel:
             return ""
-        if channel.platform.lower() not in origin.platforms(self._runner):
+        if channel.platform.lower() not in self._hermes.platforms():
             ours = channel.platform in registry.known()  # another way
-            return "" if ours else idle.away(self._runner)
-        if why := idle.away(self._runner):
+            return "" if ours else self._hermes.away()
+        if why := self._hermes.away():
             return why
-        there = self._adapter(channel) or any(
-            origin.adapter_for(self._runner, source)
-            for source in origin.people(self._runner, self._heard, channel)
-        )
-        return "" if there else f"{channel.platform} is not connected to the gateway now"
+        seen = self._conversations.people(channel)
+        ways = [self._hermes.platform_away(channel.platform, source) for source in (None, *seen)]
+        return ways[0] if all(ways) else ""
 
 
-def _same_chat(found: Origin, channel: Channel) -> bool:
+def _same_chat(found: Conversation, channel: Channel) -> bool:
     """Whether a session is in the channel's chat, and in its thread where it names one."""
-    there = channels.parse(origin.token(found.source))
+    there = channels.parse(token(found.source))
     same = (there.platform, there.chat_id) == (channel.platform.lower(), channel.chat_id)
     return same and channel.thread in (None, there.thread)

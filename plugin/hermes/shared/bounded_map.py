@@ -9,7 +9,7 @@ from collections import OrderedDict
 from typing import Any
 
 
-class Bounded:
+class BoundedMap:
     """A map that forgets what was put first. Thread-safe."""
 
     def __init__(self, limit: int) -> None:

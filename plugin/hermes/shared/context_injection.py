@@ -4,7 +4,7 @@ What waits for a session, in front of a person's next turn: which texts, shown w
 Rule 1: as many of the oldest as Hermes passes on whole, the rest waits: Hermes replaces a longer
 context by a pointer to a file (tools/hook_output_spill.py of hermes-agent 0.19.0), and a text that
 the model did not get was not shown. Rule 2: what stands in front of a turn is forgotten when the
-turn ends well; if that failed or was interrupted, it is shown again (context.py): of a turn
+turn ends well; if that failed or was interrupted, it is shown again (pending_context.py): of a turn
 without an answer Hermes keeps only what the person wrote. Rule 3: a turn whose end Hermes never
 told has failed; that is known when its session's next one begins. Rule 4: bounded; a turn's fence
 is made here, random.
@@ -33,14 +33,14 @@ _CUT: Final = 160  # characters that a pointer to the whole text takes at most
 Shown = list[tuple[str, PendingContext]]
 
 
-class Ahead:
+class ContextInjection:
     """What stood in front of the turns that run. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._turns: OrderedDict[str, tuple[str, Context, Shown]] = OrderedDict()
 
-    def begin(
+    def begin_turn(
         self, context: Context, names: Sequence[str], session_id: str, turn_id: str, limit: int
     ) -> str:
         """Return what goes in front of turn `turn_id`, at most `limit` characters; "" for none."""
@@ -60,16 +60,16 @@ class Ahead:
             if len(found.items) < len(waiting.items):
                 break
         if shown:
-            self._keep(session_id, turn_id, context, shown)
+            self._remember(session_id, turn_id, context, shown)
         return "\n".join(parts)
 
-    def _keep(self, session_id: str, turn_id: str, context: Context, shown: Shown) -> None:
+    def _remember(self, session_id: str, turn_id: str, context: Context, shown: Shown) -> None:
         with self._lock:
             self._turns[turn_id] = (session_id, context, shown)
             while len(self._turns) > MAX_TURNS:
                 self._turns.popitem(last=False)  # it waits on: it is shown again
 
-    def end(self, turn_id: str, *, seen: bool | None) -> None:
+    def end_turn(self, turn_id: str, *, seen: bool | None) -> None:
         """Turn `turn_id` is over, well (`seen`) or not; None: it was cut off, nobody knows."""
         with self._lock:
             _, context, shown = self._turns.pop(turn_id, ("", None, []))
@@ -77,12 +77,12 @@ class Ahead:
             if context is not None and seen is not None:
                 _settle(context, name, waiting, seen)
 
-    def forget(self, session_id: str, but: str = "") -> None:
+    def end_session(self, session_id: str, but: str = "") -> None:
         """Every turn of the session but `but` has ended without a word."""
         with self._lock:
             turns = [id for id, (of, _, _) in self._turns.items() if of == session_id and id != but]
         for turn_id in turns:
-            self.end(turn_id, seen=False)
+            self.end_turn(turn_id, seen=False)
 
 
 def _settle(context: Context, name: str, waiting: PendingContext, seen: bool) -> None:

@@ -19,13 +19,13 @@ from wakebus.plugin.receive.host import TurnRequest
 _MARKER: Final = re.compile(r"\b[0-9a-f]{24}\b")
 
 
-class Watched:
+class TrackedTurn:
     """
     An order on its way through Hermes. `began`, `ended` are set in this sequence.
 
     `answer`: what the model said at the end, "" for nothing; `steered`: a person's words were put
-    into the turn; `completed`, `interrupted`: as Hermes
-    told at the turn's end; `session_id`: Hermes's own.
+    into the turn; `completed`, `interrupted`: as Hermes told at the turn's end; `session_id`:
+    Hermes's own.
     """
 
     def __init__(self, order: TurnRequest) -> None:
@@ -36,60 +36,62 @@ class Watched:
         self.began, self.ended = threading.Event(), threading.Event()
 
 
-class Watch:
+class TurnTracker:
     """Orders that wait for their turn or are in one. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._orders: dict[str, Watched] = {}
+        self._turns: dict[str, TrackedTurn] = {}
 
     @contextmanager
-    def over(self, order: TurnRequest) -> Iterator[Watched]:
+    def tracking(self, order: TurnRequest) -> Iterator[TrackedTurn]:
         """Inside, the turn that holds the order's marker is ours."""
-        watched = Watched(order)
+        turn = TrackedTurn(order)
         with self._lock:
-            self._orders[order.marker] = watched
+            self._turns[order.marker] = turn
         try:
-            yield watched
+            yield turn
         finally:
             with self._lock:
-                del self._orders[order.marker]
+                del self._turns[order.marker]
 
-    def on_begin(self, text: str, *, session_id: str, task_id: str, turn_id: str) -> list[Watched]:
+    def on_begin(
+        self, text: str, *, session_id: str, task_id: str, turn_id: str
+    ) -> list[TrackedTurn]:
         """A turn on user message `text` begins; return the orders that are in it."""
         with self._lock:
-            found = [self._orders[m] for m in _MARKER.findall(text) if m in self._orders]
-        found = [watched for watched in dict.fromkeys(found) if not watched.began.is_set()]
-        for watched in found:
-            watched.session_id, watched.task_id, watched.turn_id = session_id, task_id, turn_id
-            watched.began.set()
+            found = [self._turns[m] for m in _MARKER.findall(text) if m in self._turns]
+        found = [turn for turn in dict.fromkeys(found) if not turn.began.is_set()]
+        for turn in found:
+            turn.session_id, turn.task_id, turn.turn_id = session_id, task_id, turn_id
+            turn.began.set()
         return found
 
     def on_answer(self, text: str, *, turn_id: str, steered: bool = False) -> None:
         """The model has answered in turn `turn_id`."""
-        for watched in self._in_turn(turn_id):
-            watched.answer, watched.steered = text, steered
+        for turn in self._by_id(turn_id):
+            turn.answer, turn.steered = text, steered
 
     def on_end(self, *, turn_id: str, completed: bool, interrupted: bool) -> None:
         """Turn `turn_id` is over."""
-        for watched in self._in_turn(turn_id):
-            watched.completed, watched.interrupted = completed, interrupted
-            watched.ended.set()
+        for turn in self._by_id(turn_id):
+            turn.completed, turn.interrupted = completed, interrupted
+            turn.ended.set()
 
-    def running(self, *, session_id: str = "", task_id: str = "") -> Watched | None:
+    def running(self, *, session_id: str = "", task_id: str = "") -> TrackedTurn | None:
         """Return the newest order whose turn runs as this task, else in this session."""
-        open_ = [w for w in self._all() if w.began.is_set() and not w.ended.is_set()]
-        by_task = [w for w in open_ if task_id and w.task_id == task_id]
-        by_session = [w for w in open_ if session_id and w.session_id == session_id]
+        run = [turn for turn in self._all() if turn.began.is_set() and not turn.ended.is_set()]
+        by_task = [turn for turn in run if task_id and turn.task_id == task_id]
+        by_session = [turn for turn in run if session_id and turn.session_id == session_id]
         return next(reversed(by_task or by_session), None)
 
     def count(self) -> int:
         """Return how many orders wait for their turn or are in one."""
         return len(self._all())
 
-    def _in_turn(self, turn_id: str) -> list[Watched]:
-        return [w for w in self._all() if turn_id and w.turn_id == turn_id]
+    def _by_id(self, turn_id: str) -> list[TrackedTurn]:
+        return [turn for turn in self._all() if turn_id and turn.turn_id == turn_id]
 
-    def _all(self) -> list[Watched]:
+    def _all(self) -> list[TrackedTurn]:
         with self._lock:
-            return list(self._orders.values())
+            return list(self._turns.values())

@@ -4,7 +4,7 @@ The host in an interactive Hermes CLI: turns between the person's own (HERMES.md
 Rule 1: a CLI is one session, whatever a message calls it; another session's messages are refused.
 Rule 2: a turn waits until the CLI rests, and is a prompt of its own after what the person typed.
 Rule 3: only a rule with `interrupt` ends the person's turn. Rule 4: how our turn went is what
-Hermes says (watch.py); where it says nothing, that the CLI rests again.
+Hermes says (turn_tracker.py); where it says nothing, that the CLI rests again.
 """
 
 import threading
@@ -13,8 +13,9 @@ from typing import Any, Final
 
 from wakebus.broker import Delivery, Refusal
 from wakebus.broker.errors import NotNow, NotRunning
-from wakebus.plugin.hermes.shared.turn_tracker import Watch, Watched
-from wakebus.plugin.hermes.terminal.console import POLL_S, CliScreen, Console, inert
+from wakebus.plugin.hermes.host_api.protocol import TerminalApi
+from wakebus.plugin.hermes.shared.turn_tracker import TrackedTurn, TurnTracker
+from wakebus.plugin.hermes.terminal.console import inert
 from wakebus.plugin.processes.cancel import Cancel
 from wakebus.plugin.receive.answers import Answers
 from wakebus.plugin.receive.host import Told, TurnRequest, TurnResult
@@ -23,8 +24,7 @@ from wakebus.plugin.rules import model
 from wakebus.plugin.rules.match import Plan
 from wakebus.plugin.rules.sanitize import sanitize
 
-__all__ = ["CliHost", "CliScreen"]
-
+POLL_S: Final = 0.1
 # Between a prompt's end and the next one's beginning a busy CLI rests for less than a second.
 IDLE_S: Final = 5.0
 # Hermes tells a turn's end before it rests; some failures it does not tell at all
@@ -34,27 +34,31 @@ GAVE_WAY: Final = "gave way to a message that interrupts"
 
 
 class CliHost:
-    """See receive/host.py. `cli`: the live HermesCLI; `stop` is set when it leaves the bus."""
+    """See receive/host.py. `hermes`: the live CLI; `stop` is set when it leaves the bus."""
 
     kind: model.HostKind = "cli"
     at_once = 1
     prompt_limit: int | None = None
 
     def __init__(
-        self, cli: Any, endpoint: str, answers: Answers, watch: Watch, stop: threading.Event
+        self,
+        hermes: TerminalApi,
+        endpoint: str,
+        answers: Answers,
+        tracker: TurnTracker,
+        stop: threading.Event,
     ) -> None:
-        self._console = Console(cli)
-        self._endpoint, self._answers = endpoint, answers
-        self._watch, self._stop = watch, stop
+        self._hermes, self._endpoint, self._answers = hermes, endpoint, answers
+        self._tracker, self._stop = tracker, stop
 
     def names(self, session_id: str) -> tuple[str, ...]:
         """Return what waiting texts call Hermes's session; none for a background task's."""
-        return ("", session_id) if session_id in self._console.session_ids() else ()
+        return ("", session_id) if session_id in self._hermes.session_ids() else ()
 
     def place(self, delivery: Delivery, plan: Plan) -> Plan | Refusal:
         """There is one session; a channel says only where an answer goes."""
         wanted = delivery.message.session
-        if wanted and wanted not in self._console.session_ids():
+        if wanted and wanted not in self._hermes.session_ids():
             return Refusal(f"no such session here: {self._endpoint} is another conversation")
         return plan._replace(session="")
 
@@ -64,7 +68,7 @@ class CliHost:
 
     def ready(self, session: str, job: Job, cancel: Cancel) -> None:
         """Wait until the CLI rests; a message that interrupts does not wait."""
-        while not (job.interrupts or self._console.idle):
+        while not (job.interrupts or self._hermes.idle):
             self._unless_cut(cancel)
             self._stop.wait(POLL_S)
         self._unless_cut(cancel)
@@ -72,17 +76,17 @@ class CliHost:
     def turn(self, order: TurnRequest) -> TurnResult:
         """Hand the prompt over, and wait for the end of its turn."""
         started, text = time.time(), inert(order.text)
-        with self._watch.over(order) as watched:
-            if not self._console.put(text):
+        with self._tracker.tracking(order) as tracked:
+            if not self._hermes.enqueue(text):
                 raise NotNow("the CLI is not ready for prompts yet")
             if any(job.interrupts for job in order.jobs):
-                self._console.interrupt(watched.began.is_set)
-            if not self._begins(order, text, watched):
+                self._hermes.interrupt(tracked.began.is_set)
+            if not self._begins(order, text, tracked):
                 error = "Hermes took the prompt and began no turn; see the terminal"
                 outcome = {"error": error, "started": started, "ended": time.time()}
                 return TurnResult("", outcome, began=False, cut_off=order.cancel.asked)
-            late = self._runs(order, watched)
-        return self._judged(order, watched, started, late)
+            late = self._runs(order, tracked)
+        return self._judged(order, tracked, started, late)
 
     def answer(self, order: TurnRequest, turn: TurnResult) -> dict[str, Told]:
         """The person has seen it; it also goes where the plan says."""
@@ -98,57 +102,57 @@ class CliHost:
         if cancel.asked:
             raise NotNow(GAVE_WAY)
 
-    def _begins(self, order: TurnRequest, text: str, watched: Watched) -> bool:
+    def _begins(self, order: TurnRequest, text: str, tracked: TrackedTurn) -> bool:
         """Wait for the turn's beginning; False when the prompt is gone and the CLI rests."""
         rests_since = time.monotonic()
-        while not watched.began.wait(POLL_S):
-            if (order.cancel.asked or self._stop.is_set()) and self._console.withdraw(text):
+        while not tracked.began.wait(POLL_S):
+            if (order.cancel.asked or self._stop.is_set()) and self._hermes.withdraw(text):
                 self._unless_cut(order.cancel)
-            if self._console.holds(text) or not self._console.idle:
+            if self._hermes.is_queued(text) or not self._hermes.idle:
                 rests_since = time.monotonic()
             elif time.monotonic() - rests_since > IDLE_S:
                 return False
         return True
 
-    def _runs(self, order: TurnRequest, watched: Watched) -> bool:
+    def _runs(self, order: TurnRequest, tracked: TrackedTurn) -> bool:
         """Wait for the turn's end; return whether it was ended by its time limit."""
         began = rests_since = time.monotonic()
-        while not watched.ended.wait(POLL_S):
+        while not tracked.ended.wait(POLL_S):
             now = time.monotonic()
             late = order.timeout is not None and now - began > order.timeout
             if late or order.cancel.asked or self._stop.is_set():
-                self._console.interrupt(watched.ended.is_set)
+                self._hermes.interrupt(tracked.ended.is_set)
                 return late
-            if self._console.running:
+            if self._hermes.running:
                 rests_since = now
             elif now - rests_since > UNTOLD_S:
                 break
         return False
 
     def _judged(
-        self, order: TurnRequest, watched: Watched, started: float, late: bool
+        self, order: TurnRequest, tracked: TrackedTurn, started: float, late: bool
     ) -> TurnResult:
         outcome: dict[str, Any] = {"started": started, "ended": time.time()}
-        outcome["session"] = watched.session_id
-        answer = sanitize(watched.answer).strip()
+        outcome["session"] = tracked.session_id
+        answer = sanitize(tracked.answer).strip()
         if answer:
-            note = {} if watched.completed else {"note": "Hermes calls the turn not completed"}
+            note = {} if tracked.completed else {"note": "Hermes calls the turn not completed"}
             shown: Told = {"result": "answered", "at": time.time()}
             outcome |= {"characters": len(answer), **note}
             return TurnResult(answer, outcome, well=True, shown=shown)
-        leaving = self._stop.is_set() or self._console.leaving
+        leaving = self._stop.is_set() or self._hermes.leaving
         cut = not late and (order.cancel.asked or leaving)
         if late:
             outcome["error"] = f"ended after its time limit of {order.timeout:g} s"
         elif cut:
             outcome["error"] = "ended before it was done"
-        elif watched.interrupted:
+        elif tracked.interrupted:
             outcome["error"] = "interrupted by the person at the terminal"
-        elif watched.completed:
+        elif tracked.completed:
             outcome["error"] = "no output"
         else:
             outcome["error"] = "the turn failed; see the terminal"
         # What a turn that was interrupted had in its prompt stays in the conversation: it is seen
         # by the next turn. Not so when this process ends: then all of it comes again.
-        seen = watched.completed or (watched.interrupted and not leaving)
+        seen = tracked.completed or (tracked.interrupted and not leaving)
         return TurnResult("", outcome, cut_off=cut, well=seen)

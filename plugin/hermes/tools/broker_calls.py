@@ -24,7 +24,7 @@ JOIN_S: Final = 3.0  # for a process that is just going on the bus
 _STEP_S: Final = 0.05
 
 
-class Line(NamedTuple):
+class BrokerConnection(NamedTuple):
     """A connection for one call, the name to send under, and what proves it."""
 
     client: "Client"
@@ -33,18 +33,18 @@ class Line(NamedTuple):
 
 
 @contextmanager
-def line(runtime: "Runtime") -> Iterator[Line]:
+def broker_connection(runtime: "Runtime") -> Iterator[BrokerConnection]:
     """Inside, there is a connection. Raises NotRunning, BadName."""
     if runtime.listens and not runtime.lost:
         client = _own_client(runtime)
-        yield Line(client, runtime.endpoint or _stranger().sender)
+        yield BrokerConnection(client, runtime.endpoint or _stranger().sender)
         return
     name, token = _stranger()
     client = _short_lived()
     try:
         if not client.connected(CONNECT_S):
             raise NotRunning(f"no broker answers at {client.address}; nothing was sent")
-        yield Line(client, name, token)
+        yield BrokerConnection(client, name, token)
     finally:
         client.close()
 
@@ -56,9 +56,9 @@ class _Stranger(NamedTuple):
 
 def _stranger() -> _Stranger:
     """Return who sends where no endpoint is registered, as notify-hermes finds it."""
-    from wakebus.plugin import sender_identity
+    from wakebus.plugin.sender_identity import sender
 
-    found = sender_identity.sender(None, os.environ)
+    found = sender(None, os.environ)
     return _Stranger(found.name, found.token)
 
 
@@ -70,7 +70,7 @@ def _own_client(runtime: "Runtime") -> "Client":
             raise NotRunning(
                 runtime.error or "this session is not on the bus yet; nothing was sent"
             )
-        runtime.hurry()
+        runtime.retry_now()
         time.sleep(_STEP_S)
     return client
 

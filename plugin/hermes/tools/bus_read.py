@@ -2,7 +2,7 @@
 What bus_read shows: an endpoint's inbox, and one message whole.
 
 Rule 1: nothing is taken and nothing acknowledged. Rule 2: what peers wrote stands in a random
-fence, labelled as theirs (receive/label.py). Rule 3: bounded in rows, bytes and time. Rule 4: only
+fence, labelled as theirs (prompt/label.py). Rule 3: bounded in rows, bytes and time. Rule 4: only
 what was sent to or by this endpoint, and nothing that is for another conversation of it: a gateway
 has many persons.
 """
@@ -22,25 +22,29 @@ if TYPE_CHECKING:
 
 WALK_S: Final = 3.0  # through a long inbox
 EMPTY: Final = "the inbox is empty: nothing waits, and nothing came silently"
-Mine = Callable[[str, str], bool]
+MayShow = Callable[[str, str], bool]
 """Whether a message with this channel and session ("" for none) may be shown here."""
 
 NOBODY: Final = "this process has no endpoint on the bus, so it has no inbox"
 
 
-def all_mine(channel: str, session: str) -> bool:
+def show_all(channel: str, session: str) -> bool:
     """Say that any message may be shown: where an endpoint is one conversation."""
     return True
 
 
-def inbox(client: "Client", name: str, limit: int, mine: Mine = all_mine) -> dict[str, Any]:
+def read_inbox(
+    client: "Client", name: str, limit: int, may_show: MayShow = show_all
+) -> dict[str, Any]:
     """Return the newest `limit` messages of endpoint `name`: `messages`, and their `text`."""
     try:
         rows = client.inbox(name)
     except UnknownTarget:
         return {"endpoint": name, "messages": [], "note": NOBODY}
     shown = (
-        row for row in _within(rows, WALK_S) if mine(row.get("channel", ""), row.get("session", ""))
+        row
+        for row in _within(rows, WALK_S)
+        if may_show(row.get("channel", ""), row.get("session", ""))
     )
     newest = heapq.nlargest(limit, shown, key=lambda row: row["accepted"])
     told: dict[str, Any] = {"endpoint": name, "messages": [_facts(row) for row in newest]}
@@ -70,10 +74,12 @@ def _item(row: dict[str, Any], name: str) -> PromptItem:
     return PromptItem(message, row["text"], claimed=row["claimed"])
 
 
-def whole(client: "Client", name: str, id: str, mine: Mine = all_mine) -> dict[str, Any]:
+def read_message(
+    client: "Client", name: str, id: str, may_show: MayShow = show_all
+) -> dict[str, Any]:
     """Return message `id`, whole. Raises UnknownId, also for one between others."""
     message = client.read(id)
-    if not mine(message.channel, message.session or ""):
+    if not may_show(message.channel, message.session or ""):
         raise UnknownId(
             f"{id} belongs to another conversation", step="bus_read shows this one's ids."
         )

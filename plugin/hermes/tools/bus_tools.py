@@ -23,8 +23,9 @@ from wakebus.broker.errors import (
     UnknownTarget,
     WakebusError,
 )
-from wakebus.plugin.hermes.tools import broker_calls as calling
+from wakebus.plugin.hermes.status import status
 from wakebus.plugin.hermes.tools import schemas
+from wakebus.plugin.hermes.tools.broker_calls import SEND_S, broker_connection
 
 if TYPE_CHECKING:
     from wakebus.broker import Client, Receipt
@@ -37,8 +38,8 @@ MAX_ENDPOINTS: Final = 100
 MAX_ERROR: Final = 1000  # characters; an error may quote what was given
 
 Args = Mapping[str, Any]
-Answer = dict[str, Any]
-Act = Callable[["Runtime", Args, Mapping[str, Any]], Answer]
+ToolResult = dict[str, Any]
+Act = Callable[["Runtime", Args, Mapping[str, Any]], ToolResult]
 
 
 class BadCall(WakebusError):
@@ -49,7 +50,7 @@ class BadCall(WakebusError):
 
 def register(ctx: Any, runtime: "Runtime") -> None:
     """Register the tools with Hermes (hermes_cli/plugins.py:391 of hermes-agent 0.19.0)."""
-    acts: tuple[Act, ...] = (send, status, info, read)
+    acts: tuple[Act, ...] = (bus_send, bus_status, bus_info, bus_read)
     for schema, act in zip(schemas.ALL, acts, strict=True):
         about = schema["description"]
         ctx.register_tool(
@@ -78,24 +79,24 @@ def handler(runtime: "Runtime", act: Act) -> Callable[..., str]:
 # --- bus_send -------------------------------------------------------------------------------
 
 
-def send(runtime: "Runtime", args: Args, facts: Mapping[str, Any]) -> Answer:
+def bus_send(runtime: "Runtime", args: Args, facts: Mapping[str, Any]) -> ToolResult:
     """Send one message; return its state, what that means, and its id."""
     target, type_, text = (_required(args, name) for name in ("target", "type", "text"))
     channel, wait = _channel(runtime, args), _wait(args)
     given = {name: _optional(args, name) for name in ("session", "wake", "reply_to", "id")}
     fields: dict[str, Any] = {name: value for name, value in given.items() if value}
-    with calling.line(runtime) as (client, sender, token):
+    with broker_connection(runtime) as (client, sender, token):
         fields |= {"type": type_, "channel": channel, "sender": sender}
-        fields |= {"timeout": calling.SEND_S, **_because(runtime, sender, facts)}
+        fields |= {"timeout": SEND_S, **_because(runtime, sender, facts)}
         receipt = _proven(client, token, target, text, fields)
-        _note(runtime, receipt.id)
+        _count_sent(runtime, receipt.id)
         if wait and receipt.state not in ("handled", "dead"):
             receipt = _waited(client, receipt, wait)
     return _told(receipt, target, sender, channel)
 
 
 def _proven(
-    client: "Client", token: str | None, target: str, text: str, fields: Answer
+    client: "Client", token: str | None, target: str, text: str, fields: ToolResult
 ) -> "Receipt":
     try:
         return client.send(target, text, token=token, **fields)
@@ -103,15 +104,15 @@ def _proven(
         return client.send(target, text, **fields)
 
 
-def _because(runtime: "Runtime", sender: str, facts: Mapping[str, Any]) -> Answer:
+def _because(runtime: "Runtime", sender: str, facts: Mapping[str, Any]) -> ToolResult:
     """Return cause, hops and path, where the bus started the turn that calls."""
     task, session = (str(facts.get(name) or "") for name in ("task_id", "session_id"))
-    watched = runtime.watch.running(task_id=task, session_id=session)
-    if watched is None:
+    turn = runtime.tracker.running(task_id=task, session_id=session)
+    if turn is None:
         return {}
     from wakebus.broker.protocol.message import MAX_PATH
 
-    message = watched.order.delivery.message
+    message = turn.order.delivery.message
     path = (*message.path, sender)[-MAX_PATH:]
     return {"cause": message.id, "hops": message.hops + 1, "path": path}
 
@@ -134,9 +135,9 @@ _MEANS: Final = {
 }
 
 
-def _told(receipt: "Receipt", target: str, sender: str, channel: str | None) -> Answer:
+def _told(receipt: "Receipt", target: str, sender: str, channel: str | None) -> ToolResult:
     means = _MEANS.get(receipt.state, "the broker says no more")
-    told: Answer = {"state": receipt.state, "id": receipt.id, "to": target, "from": sender}
+    told: ToolResult = {"state": receipt.state, "id": receipt.id, "to": target, "from": sender}
     told["means"] = means.format(to=target, reason=receipt.reason or "no reason was told")
     if receipt.state == "queued" and not receipt.live:
         told["means"] += "; it is not connected now"
@@ -149,11 +150,11 @@ def _told(receipt: "Receipt", target: str, sender: str, channel: str | None) -> 
     return told
 
 
-def _note(runtime: "Runtime", id: str) -> None:
+def _count_sent(runtime: "Runtime", id: str) -> None:
     runtime.sent += 1
-    note = getattr(runtime.host, "note_sent", None)
-    if callable(note):
-        note(id)
+    remember = getattr(runtime.host, "remember_sent", None)
+    if callable(remember):
+        remember(id)
 
 
 def _channel(runtime: "Runtime", args: Args) -> str | None:
@@ -191,9 +192,9 @@ def _wait(args: Args) -> float:
 # --- bus_status, bus_info, bus_read ---------------------------------------------------------
 
 
-def status(runtime: "Runtime", args: Args, facts: Mapping[str, Any]) -> Answer:
+def bus_status(runtime: "Runtime", args: Args, facts: Mapping[str, Any]) -> ToolResult:
     """Return the broker's state and the endpoints."""
-    with calling.line(runtime) as (client, _, _):
+    with broker_connection(runtime) as (client, _, _):
         found = client.status()
     wanted = ("version", "pid", "uptime_s", "accepted", "dead_letters")
     broker = {"running": True, **{name: found[name] for name in wanted if name in found}}
@@ -201,27 +202,31 @@ def status(runtime: "Runtime", args: Args, facts: Mapping[str, Any]) -> Answer:
     rows = [{name: one.get(name) for name in shown} for one in found["endpoints"]]
     # Away for long and nothing waiting: the least worth knowing, where there are too many.
     rows.sort(key=lambda one: (one["state"] != "live", not one["queued"]))
-    told: Answer = {"broker": broker, "endpoints": rows[:MAX_ENDPOINTS], "you": runtime.endpoint}
+    told: ToolResult = {
+        "broker": broker,
+        "endpoints": rows[:MAX_ENDPOINTS],
+        "you": runtime.endpoint,
+    }
     return told | ({"more": len(rows) - MAX_ENDPOINTS} if len(rows) > MAX_ENDPOINTS else {})
 
 
-def info(runtime: "Runtime", args: Args, facts: Mapping[str, Any]) -> Answer:
+def bus_info(runtime: "Runtime", args: Args, facts: Mapping[str, Any]) -> ToolResult:
     """Return how this session stands with the bus; also where there is no broker."""
-    return {**runtime.status(), "channel": _channel(runtime, {}) or ""}
+    return {**status(runtime), "channel": _channel(runtime, {}) or ""}
 
 
-def read(runtime: "Runtime", args: Args, facts: Mapping[str, Any]) -> Answer:
+def bus_read(runtime: "Runtime", args: Args, facts: Mapping[str, Any]) -> ToolResult:
     """Return the endpoint's inbox, or one message whole."""
-    from wakebus.plugin.hermes.tools import bus_read as reading
+    from wakebus.plugin.hermes.tools.bus_read import read_inbox, read_message, show_all
 
     id = _optional(args, "id")
     session_id = str(facts.get("session_id") or "")
-    whose = getattr(runtime.host, "mine", None)
-    mine = whose(session_id) if callable(whose) else reading.all_mine
-    with calling.line(runtime) as (client, name, _):
+    host_may_show = getattr(runtime.host, "may_show", None)
+    may_show = host_may_show(session_id) if callable(host_may_show) else show_all
+    with broker_connection(runtime) as (client, name, _):
         if id:
-            return reading.whole(client, name, id, mine)
-        return reading.inbox(client, name, _limit(args), mine)
+            return read_message(client, name, id, may_show)
+        return read_inbox(client, name, _limit(args), may_show)
 
 
 def _limit(args: Args) -> int:
@@ -236,9 +241,9 @@ def _limit(args: Args) -> int:
 # --- errors ---------------------------------------------------------------------------------
 
 
-def failed(error: WakebusError) -> Answer:
+def failed(error: WakebusError) -> ToolResult:
     """Return an error as the model is told of it: what, and what to do next."""
-    told: Answer = {"error": error.text[:MAX_ERROR], "code": error.code, "next": _next(error)}
+    told: ToolResult = {"error": error.text[:MAX_ERROR], "code": error.code, "next": _next(error)}
     if isinstance(error, Undecided):
         told |= {"state": "unknown", "id": error.id}
     return told

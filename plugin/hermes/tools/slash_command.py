@@ -4,7 +4,7 @@
 Rule 1: a few lines of plain text; nothing is raised. Rule 2: a gateway calls it on its event loop,
 so the work is done in a thread (gateway/run.py:11195 of hermes-agent 0.19.0 awaits what is a
 coroutine, and so does the CLI). Rule 3: a chat is shown
-no text of which Hermes would make an upload (chattext.py).
+no text of which Hermes would make an upload (safe_chat_text.py).
 """
 
 import asyncio
@@ -13,10 +13,10 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Final
 
 from wakebus.broker.errors import NotRunning, Undecided, UnknownTarget, WakebusError
-from wakebus.plugin.hermes import status as report
 from wakebus.plugin.hermes.shared.safe_chat_text import inert
-from wakebus.plugin.hermes.tools import broker_calls as calling
-from wakebus.plugin.hermes.tools import bus_tools as tools
+from wakebus.plugin.hermes.status import endpoints_page, status, status_page
+from wakebus.plugin.hermes.tools.broker_calls import broker_connection
+from wakebus.plugin.hermes.tools.bus_tools import bus_send
 from wakebus.plugin.rules.sanitize import sanitize
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def run(runtime: "Runtime", words: str) -> str:
         if verb == "send":
             return _send(runtime, rest.strip())
         if not verb:
-            return report.page(runtime.status())
+            return status_page(status(runtime))
         return HELP if verb == "help" else f"unknown: {verb:.40}\n{HELP}"
     except WakebusError as exc:
         return failed(exc)
@@ -80,8 +80,8 @@ def failed(error: WakebusError) -> str:
 
 
 def _who(runtime: "Runtime") -> str:
-    with calling.line(runtime) as (client, _, _):
-        return report.endpoints_page(client.list())
+    with broker_connection(runtime) as (client, _, _):
+        return endpoints_page(client.list())
 
 
 def _send(runtime: "Runtime", rest: str) -> str:
@@ -91,7 +91,7 @@ def _send(runtime: "Runtime", rest: str) -> str:
     args = {"target": target, "type": "directive", "text": text.strip(), "wait_s": WAIT_S}
     # A person types this: it is no part of a turn, so nothing caused it.
     with _here(runtime):
-        told = tools.send(runtime, args, {})
+        told = bus_send(runtime, args, {})
     return "\n".join([f"{told['state']}: {_means(told)} ({told['id']})", *_outcome(told)])
 
 

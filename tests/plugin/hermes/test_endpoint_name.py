@@ -3,7 +3,7 @@
 import pytest
 
 from wakebus.broker.protocol.message import check_name
-from wakebus.plugin.hermes import endpoint_name as names
+from wakebus.plugin.hermes.endpoint_name import endpoint_name, profile_of
 
 
 @pytest.mark.parametrize(
@@ -20,14 +20,14 @@ from wakebus.plugin.hermes import endpoint_name as names
 def test_the_seeds_table(given: str, ruled: str, profile: str, cli: str, gateway: str) -> None:
     """HERMES-2.4: environment, then rules, then profile; a gateway adds -gateway."""
     told = {"given": given, "ruled": ruled, "profile": profile}
-    assert names.endpoint("cli", **told) == (cli, "")
-    assert names.endpoint("gateway", **told) == (gateway, "")
+    assert endpoint_name("cli", **told) == (cli, "")
+    assert endpoint_name("gateway", **told) == (gateway, "")
 
 
 def test_a_gateway_never_shares_a_terminals_name() -> None:
     """HERMES-2.4: with the same settings, whatever they are."""
     for given in ("", "x", "x-gateway", "y" * 70):
-        cli, gateway = (names.endpoint(mode, given=given).name for mode in ("cli", "gateway"))
+        cli, gateway = (endpoint_name(mode, given=given).name for mode in ("cli", "gateway"))
         assert cli != gateway
 
 
@@ -35,7 +35,7 @@ def test_a_gateway_never_shares_a_terminals_name() -> None:
 @pytest.mark.parametrize("mode", ["cli", "gateway"])
 def test_what_is_no_name_is_made_one_and_said(stated: str, mode: str) -> None:
     """HERMES-2.5: it names the setting and the name that is used."""
-    name, note = names.endpoint(mode, given=stated)
+    name, note = endpoint_name(mode, given=stated)
     assert check_name(name, "endpoint") == name
     assert note.startswith("HERMES_BUS_ENDPOINT ") and name in note
     assert name.endswith("-gateway") is (mode == "gateway")
@@ -44,9 +44,9 @@ def test_what_is_no_name_is_made_one_and_said(stated: str, mode: str) -> None:
 @pytest.mark.parametrize("service", ["courier", "bus"])
 def test_a_service_of_the_bus_is_not_replaced(service: str) -> None:
     """HERMES-2.5: the next source names the endpoint, and it is said."""
-    name, note = names.endpoint("cli", given=service, ruled="mine")
+    name, note = endpoint_name("cli", given=service, ruled="mine")
     assert name == "mine" and "HERMES_BUS_ENDPOINT" in note and service in note
-    assert names.endpoint("cli", given=service).name == "hermes-bus"
+    assert endpoint_name("cli", given=service).name == "hermes-bus"
 
 
 @pytest.mark.parametrize(
@@ -62,4 +62,4 @@ def test_a_service_of_the_bus_is_not_replaced(service: str) -> None:
 )
 def test_the_profile_is_read_from_hermes_home(home: str, told: str, profile: str) -> None:
     """HERMES-2.4: as `hermes -p NAME` sets it; "custom" is no profile's name."""
-    assert names.profile_of(home, told) == profile
+    assert profile_of(home, told) == profile

@@ -11,7 +11,7 @@ from fakes.broker import Broker, until
 from fakes.hermes_terminal import Bus, Terminal
 from fakes.host import deliver
 from wakebus.broker.protocol.message import Message
-from wakebus.plugin.hermes.hooks import MAX_SESSIONS, STEER, Hooks, _state, steered, text_of
+from wakebus.plugin.hermes.hooks import MAX_SESSIONS, STEER, Hooks, _state_of, steered, text_of
 from wakebus.plugin.processes.cancel import Cancel
 from wakebus.plugin.prompt.label import PromptItem
 from wakebus.plugin.prompt.pending_context import Context
@@ -40,7 +40,7 @@ class Gateway:
         """Of the session that calls."""
         return self._channel
 
-    def heard(self, event: Any, gateway: Any) -> None:
+    def on_message(self, event: Any) -> None:
         """A person's message."""
         self.events.append(event)
 
@@ -224,7 +224,7 @@ def test_bounded(bus: Bus) -> None:
     """HERMES-4.11: sessions that never end are forgotten."""
     for number in range(MAX_SESSIONS + 50):
         begin(bus, f"t{number}", f"a{number}")
-    assert len(_state(bus)._told) == MAX_SESSIONS
+    assert len(_state_of(bus)._sources) == MAX_SESSIONS
 
 
 # --- hooks ----------------------------------------------------------------------------------------
@@ -285,13 +285,13 @@ def test_a_turn_whose_end_was_not_told(bus: Bus, make: MakeMessage) -> None:
     marker = "0123456789abcdef01234567"
     message = make()
     job = Job(deliver(message), plan(Rules(), message, "gateway"), PromptItem(message, "x"))
-    with bus.watch.over(TurnRequest("a1", [job], marker, marker, "t", Cancel())) as watched:
+    with bus.tracker.tracking(TurnRequest("a1", [job], marker, marker, "t", Cancel())) as turn:
         begin(bus, "t1", user_message=f"[wakebus] {marker}")
-        assert watched.began.is_set() and not watched.ended.is_set()
+        assert turn.began.is_set() and not turn.ended.is_set()
         in_review(lambda: begin(bus, "t2"))
-        assert not watched.ended.is_set()
+        assert not turn.ended.is_set()
         begin(bus, "t3")
-        assert watched.ended.is_set() and not watched.completed
+        assert turn.ended.is_set() and not turn.completed
 
 
 def test_a_persons_words_in_a_turn() -> None:

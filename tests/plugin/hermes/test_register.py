@@ -13,6 +13,8 @@ import pytest
 from fakes.hermes_ctx import Ctx, Manager
 from wakebus.plugin import hermes
 from wakebus.plugin.hermes import runtime as runtimes
+from wakebus.plugin.hermes.host_api.choose import gateway_api
+from wakebus.plugin.hermes.host_api.public_gateway import PublicGateway
 from wakebus.plugin.hermes.runtime import Runtime
 
 ROOT = Path(__file__).parents[3]
@@ -139,7 +141,7 @@ def test_one_part_that_fails_costs_no_other(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_newer_hermes_lends_its_own_injection() -> None:
     """HERMES-2.1: `inject_message` is used where it takes a session, else it is not."""
     hermes.register(Ctx())
-    assert runtimes.runtime().inject is None
+    assert not isinstance(gateway_api(object(), runtimes.runtime().inject), PublicGateway)
 
     class Newer(Ctx):
         """Main after August 2026."""
@@ -151,7 +153,7 @@ def test_a_newer_hermes_lends_its_own_injection() -> None:
             return True
 
     hermes.register(Newer())
-    assert runtimes.runtime().inject is not None
+    assert isinstance(gateway_api(object(), runtimes.runtime().inject), PublicGateway)
     runtimes.runtime().stop()
 
 

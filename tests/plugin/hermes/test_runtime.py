@@ -15,8 +15,9 @@ from fakes.broker import Broker, MakeBroker, until
 from fakes.hermes_process import Station
 from wakebus.broker import Client
 from wakebus.broker.system.lock_file import lock_holder
-from wakebus.plugin.hermes import membership as members
-from wakebus.plugin.hermes.tools import bus_tools as tools
+from wakebus.plugin.hermes import membership
+from wakebus.plugin.hermes.status import status
+from wakebus.plugin.hermes.tools import bus_tools
 from wakebus.plugin.receive import maintenance
 
 MakeStation = Callable[[], Station]
@@ -42,7 +43,7 @@ def test_nothing_alive_nothing_opened(bus: Client, station: MakeStation, name: s
     found = one.runtime
     assert (found.mode, found.endpoint, found.client, found.listens) == ("", "", None, False)
     assert state_of(bus, name) == ""
-    assert found.status()["note"]
+    assert status(found)["note"]
 
 
 @pytest.mark.parametrize(("mode", "suffix"), [("cli", ""), ("gateway", "-gateway")])
@@ -91,7 +92,7 @@ def test_a_gateway_waits_for_its_name(
         until(lambda: one.runtime.error)
         assert f"process {os.getpid()} has the name" in one.runtime.error
         assert not one.runtime.receiving and one.runtime.mode == "gateway"
-        one.runtime.hurry()
+        one.runtime.retry_now()
         holder.close()
         until(lambda: one.runtime.receiving, 30)
     assert one.runtime.error == ""
@@ -108,8 +109,8 @@ def test_a_name_that_is_taken_over_is_not_fought_for(
         taker.register(name, lambda _: None, takeover=True)
         until(lambda: not one.runtime.receiving)
         until(lambda: "nothing is received here any more" in caplog.text)
-        assert one.runtime.endpoint == name and one.runtime.status()["lost"]
-        call = tools.handler(one.runtime, tools.send)
+        assert one.runtime.endpoint == name and status(one.runtime)["lost"]
+        call = bus_tools.handler(one.runtime, bus_tools.bus_send)
         told = json.loads(call({"target": name, "type": "ack", "text": "heard", "wait_s": 15}))
         assert told["state"] == "handled"
     assert "heard" not in one.printed.getvalue()
@@ -158,7 +159,7 @@ def test_rules_that_are_wrong_keep_it_off_the_bus_until_they_are_right(
     assert "bus-rules.yaml" in one.runtime.error and "match_typ" in one.runtime.error
     assert state_of(bus, name) == ""
     write_rules(home, "callbacks: []\nbus: {endpoint: unused}\n")
-    one.runtime.hurry()
+    one.runtime.retry_now()
     until(lambda: one.runtime.receiving)
     assert one.runtime.endpoint == name and one.runtime.error == ""
 
@@ -183,7 +184,7 @@ def test_a_missing_broker_is_started(
     monkeypatch.setenv("WAKEBUS_SERVICES", "false")
     try:
         one = station().join("gateway")
-        assert one.runtime.status()["broker"]["running"]
+        assert status(one.runtime)["broker"]["running"]
     finally:
         if pid := lock_holder(bus_root / "bus"):
             os.kill(pid, signal.SIGTERM)
@@ -200,8 +201,8 @@ def test_a_broker_that_does_not_start_costs_one_line(
     with caplog.at_level(logging.WARNING, "wakebus"):
         one.start()
         until(lambda: one.runtime.error)
-        one.runtime.hurry()
-        until(lambda: one.runtime._hurry.is_set() is False)
+        one.runtime.retry_now()
+        until(lambda: one.runtime._retry.is_set() is False)
     assert "not on the bus yet" in one.runtime.error
     assert one.runtime._thread is not None and one.runtime._thread.is_alive()
     assert len(caplog.records) == 1
@@ -220,7 +221,7 @@ def test_a_broker_stopped_by_hand_is_left_alone(
     client = one.runtime.client
     assert client is not None
     until(lambda: not client.connected(0))
-    assert one.runtime.status()["broker"]["running"] is False
+    assert status(one.runtime)["broker"]["running"] is False
     broker.start()
     until(lambda: client.connected(0) and state_of(client, one.runtime.endpoint) == "live", 30)
     assert not started
@@ -271,7 +272,7 @@ def test_objects_of_another_hermes_are_told_once(
         looked.append(1)
         raise RuntimeError("first line\nsecond line")
 
-    one.runtime._find = find
+    one.runtime._find_live = find
     with caplog.at_level(logging.WARNING, "wakebus"):
         one.start()
         until(lambda: len(looked) > 2)
@@ -288,7 +289,7 @@ def test_the_log_names_no_text_and_no_file_is_ours(
     bus.send(name, "secret", sender="ci", wait=15)
     one.runtime.stop()
     assert not list(home.rglob("*.log"))
-    assert members.log.name == "wakebus"
+    assert membership.log.name == "wakebus"
 
 
 FORK = """

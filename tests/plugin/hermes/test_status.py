@@ -10,8 +10,14 @@ from fakes.broker import Broker
 from fakes.hermes_process import Station
 from wakebus.broker import Client
 from wakebus.broker.protocol.message import Message
-from wakebus.plugin.hermes import status as report
 from wakebus.plugin.hermes.shared.turn_grant import HOW_TO_GRANT
+from wakebus.plugin.hermes.status import (
+    MAX_SESSIONS,
+    broker_facts,
+    endpoints_page,
+    status,
+    status_page,
+)
 from wakebus.plugin.prompt.label import PromptItem
 
 MakeStation = Callable[[], Station]
@@ -26,7 +32,7 @@ QUIET: dict[str, Any] = {
 
 def test_a_quiet_session_is_two_lines() -> None:
     """HERMES-5.11: nothing is said of what there is not."""
-    assert report.page(QUIET) == "endpoint: hermes-bus (cli)\nbroker: running, pid 7"
+    assert status_page(QUIET) == "endpoint: hermes-bus (cli)\nbroker: running, pid 7"
 
 
 @pytest.mark.parametrize(
@@ -53,12 +59,12 @@ def test_a_quiet_session_is_two_lines() -> None:
 )
 def test_each_fact_has_its_line(more: dict[str, Any], line: str) -> None:
     """HERMES-5.11: what is wrong with its next step."""
-    assert line in report.page({**QUIET, **more}).splitlines()
+    assert line in status_page({**QUIET, **more}).splitlines()
 
 
 def test_a_gateway_says_whether_it_may_start_turns(bus: Client, station: MakeStation) -> None:
     """HERMES-5.9: and the line that lets it."""
-    told = station().join("gateway").runtime.status()
+    told = status(station().join("gateway").runtime)
     assert told["gateway_turns"] == {"on": False, "turn_on": HOW_TO_GRANT}
 
 
@@ -69,22 +75,22 @@ def test_what_waits_is_counted_by_session(
     one = station().join("cli")
     context = one.runtime.context
     assert context is not None
-    for number in range(report.MAX_SESSIONS + 3):
+    for number in range(MAX_SESSIONS + 3):
         context.add(f"s{number}", PromptItem(make(id=f"m{number}"), "t"))
     context.add("s5", PromptItem(make(id="more"), "t"))
     context.add("", PromptItem(make(id="none"), "t"))
-    waiting = one.runtime.status()["waiting_context"]
-    assert len(waiting) == report.MAX_SESSIONS + 1
+    waiting = status(one.runtime)["waiting_context"]
+    assert len(waiting) == MAX_SESSIONS + 1
     assert next(iter(waiting.items())) == ("s5", 2) and waiting["(others)"] == 4
 
 
 def test_a_broker_that_was_stopped_by_hand_is_told_so(broker: Broker) -> None:
     """HERMES-5.9: with the command that starts it."""
-    assert report.broker()["pid"] == broker.pid
+    assert broker_facts()["pid"] == broker.pid
     broker.command("stop")
-    told = report.broker()
+    told = broker_facts()
     assert told["running"] is False and told["next"] == "hermes-busd start"
-    line = report.page({**QUIET, "broker": told}).splitlines()[1]
+    line = status_page({**QUIET, "broker": told}).splitlines()[1]
     assert line == "broker: not running (it was stopped by hand); start it: hermes-busd start"
 
 
@@ -94,7 +100,7 @@ def test_rules_that_turned_bad_are_told(bus: Client, station: MakeStation, home:
     rules = home / "bus-rules.yaml"
     rules.write_text("nonsense: 1\n")
     rules.chmod(0o600)
-    told = one.runtime.status()["rules"]
+    told = status(one.runtime)["rules"]
     assert "nonsense" in told["error"] and told["note"] == "the last good rules are in force"
     assert told["source"] == "default rules"
 
@@ -105,5 +111,5 @@ def test_endpoints_are_listed_one_a_line() -> None:
         {"name": "a", "state": "live", "queued": 0},
         {"name": "b", "state": "away", "queued": 2},
     ]
-    assert report.endpoints_page(rows) == "a  live\nb  away  2 queued"
-    assert report.endpoints_page([]) == "no endpoint yet"
+    assert endpoints_page(rows) == "a  live\nb  away  2 queued"
+    assert endpoints_page([]) == "no endpoint yet"

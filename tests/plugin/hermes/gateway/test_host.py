@@ -51,7 +51,7 @@ def test_a_busy_session_is_waited_for(town: Town, make_gateway: MakeGateway) -> 
     until(lambda: town.runner.turns)
     handled = town.adapter.handled
     id = gateway.send("after it", channel=DM1)
-    until(lambda: gateway.host._placed.get(DM1_KEY))
+    until(lambda: gateway.host._routed.get(DM1_KEY))
     assert town.adapter.handled == handled and town.runner.interrupted == []
     town.held.set()
     outcome = gateway.outcome(id)
@@ -182,7 +182,7 @@ def test_an_answer_returns_to_the_session_that_asked(town: Town, make_gateway: M
     town.ask("hello", group(user="u2"))  # the last who was heard there
     key = "agent:main:mattermost:channel:grp1:u1"
     SESSION.set({"KEY": key})
-    gateway.host.note_sent("asked-1")
+    gateway.host.remember_sent("asked-1")
     SESSION.set(None)
     for field in ("reply_to", "cause"):
         outcome = gateway.do("so", channel="mattermost:grp1", **{field: "asked-1"})
@@ -195,7 +195,7 @@ def test_a_named_chat_wins(town: Town, make_gateway: MakeGateway) -> None:
     town.ask("hello", dm())
     town.ask("hello", dm("dm2", "u2"))
     SESSION.set({"KEY": DM1_KEY})
-    gateway.host.note_sent("asked-1")
+    gateway.host.remember_sent("asked-1")
     SESSION.set(None)
     two = "agent:main:mattermost:dm:dm2"
     for field in ("reply_to", "cause"):
@@ -212,7 +212,7 @@ def test_a_person_writes_into_a_hidden_turn(town: Town, make_gateway: MakeGatewa
     town.held.clear()
     id = gateway.send("HOLD this", type="ci", channel=DM1)
     until(lambda: len(town.runner.turns) == 2)
-    gateway.host.heard(MessageEvent("/steer my pin is 4711", source=dm()))
+    gateway.host.on_message(MessageEvent("/steer my pin is 4711", source=dm()))
     town.runner.steered = True
     town.held.set()
     outcome = gateway.outcome(id)
@@ -230,7 +230,7 @@ def test_a_hidden_turn_that_goes_on(town: Town, make_gateway: MakeGateway) -> No
     town.held.set()
     until(lambda: not town.runner._running_agents and not town.adapter._active_sessions)
     assert len(town.adapter.posts) == 1
-    gateway.host.begins(f"id of {DM1_KEY}")
+    gateway.host.on_turn_begin(f"id of {DM1_KEY}")
     assert gateway.host.on_output("for the person", f"id of {DM1_KEY}") is None
 
 
@@ -262,14 +262,15 @@ def test_the_inbox_of_a_session(town: Town, make_gateway: MakeGateway) -> None:
     """HERMES-5.10: its own by session, else by channel, and what names nobody; no other chat's."""
     gateway = make_gateway()
     town.ask("hello", dm())
-    mine = gateway.host.mine(f"id of {DM1_KEY}")
-    assert mine(DM1, "") and mine("", DM1_KEY) and mine("", "") and mine("other:x", DM1_KEY)
-    assert not mine("mattermost:dm2", "") and not mine(DM1, "agent:main:other")
-    assert not mine("mattermost", "") and not mine("no channel\n", "")
+    may_show = gateway.host.may_show(f"id of {DM1_KEY}")
+    assert may_show(DM1, "") and may_show("", DM1_KEY)
+    assert may_show("", "") and may_show("other:x", DM1_KEY)
+    assert not may_show("mattermost:dm2", "") and not may_show(DM1, "agent:main:other")
+    assert not may_show("mattermost", "") and not may_show("no channel\n", "")
     own = SimpleNamespace(chat_id="home", thread_id=None)
     town.runner.config.platforms[Platform.MATTERMOST].home_channel = own
     token = SESSION.set({"KEY": "k", "PLATFORM": "mattermost", "CHAT_ID": "home"})
-    assert gateway.host.mine("")("mattermost", "")
+    assert gateway.host.may_show("")("mattermost", "")
     SESSION.reset(token)
 
 
@@ -299,7 +300,7 @@ def test_output_of_others_is_not_touched(town: Town, make_gateway: MakeGateway) 
     town.held.clear()
     town.ask("hello", dm())
     id = gateway.send("HOLD", channel=DM1)
-    until(lambda: town.watch.running(session_id=f"id of {DM1_KEY}"))
+    until(lambda: town.tracker.running(session_id=f"id of {DM1_KEY}"))
     review = threading.Thread(
         target=lambda: found.append(gateway.host.on_output("text", f"id of {DM1_KEY}")),
         name="bg-review",
@@ -316,10 +317,10 @@ def test_a_command_has_the_chat_in_which_it_was_typed(
 ) -> None:
     """HERMES-5.11: Hermes binds no session to a command; outside of it nobody's chat is taken."""
     gateway = make_gateway()
-    gateway.host.heard(SimpleNamespace(source=group(user="u1")))
+    gateway.host.on_message(SimpleNamespace(source=group(user="u1")))
     assert gateway.host.channel() == ""
     with gateway.host.commanding():
         assert gateway.host.channel() == "mattermost:grp1"
-        gateway.host.note_sent("typed-1")
+        gateway.host.remember_sent("typed-1")
     assert gateway.host.channel() == ""
-    assert gateway.host._sent_from("typed-1") == "agent:main:mattermost:channel:grp1:u1"
+    assert gateway.host.session_of_sent("typed-1") == "agent:main:mattermost:channel:grp1:u1"

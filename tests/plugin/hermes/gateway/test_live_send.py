@@ -11,10 +11,10 @@ import pytest
 from fakes.hermes import Platform, SendResult, Town, group
 from fakes.host import deliver
 from wakebus.broker.protocol.message import Message
-from wakebus.plugin.hermes.gateway import live_send as sending
-from wakebus.plugin.hermes.gateway import loop_calls as onloop
-from wakebus.plugin.hermes.gateway.conversations import Heard
-from wakebus.plugin.hermes.gateway.live_send import Prints, told, told_by
+from wakebus.plugin.hermes.gateway import live_send
+from wakebus.plugin.hermes.gateway.conversations import Conversations
+from wakebus.plugin.hermes.gateway.live_send import LiveSender, told, told_by
+from wakebus.plugin.hermes.host_api.protocol import Unreachable
 
 FAILED = SendResult(False, error="Failed to create post")
 
@@ -56,7 +56,7 @@ def test_a_send_result(result: Any, expected: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("error", "expected"),
     [
-        (onloop.LoopGone(), "not_sent"),
+        (Unreachable("gone"), "not_sent"),
         (TimeoutError(), "uncertain"),
         (RuntimeError("boom"), "uncertain"),
     ],
@@ -96,17 +96,12 @@ def courier() -> Courier:
 @pytest.fixture
 def show(town: Town, courier: Courier) -> Print:
     """Return a printer of a text in a channel."""
-    prints = Prints(
-        town.runner,
-        courier,  # type: ignore[arg-type]
-        Heard(),
-        threading.Event(),
-        {"DINGTALK_HOME_CHANNEL": "env1"},
-    )
+    conversations = Conversations(town.hermes, {"DINGTALK_HOME_CHANNEL": "env1"})
+    sender = LiveSender(conversations, courier, threading.Event())  # type: ignore[arg-type]
 
     def show(channel: str, text: str = "text") -> dict[str, Any]:
         body = {"text": text, "channel": channel}
-        return prints.show(deliver(Message("m1", 1.0, "alpha", "gw", body)), text)
+        return sender.show(deliver(Message("m1", 1.0, "alpha", "gw", body)), text)
 
     return show
 
@@ -184,7 +179,7 @@ def test_a_platform_that_says_nothing(
     town: Town, show: Print, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """HERMES-3.8: is waited for a bounded time, then uncertain."""
-    monkeypatch.setattr(sending, "SEND_S", 0.05)
+    monkeypatch.setattr(live_send, "SEND_S", 0.05)
 
     async def hang() -> Any:
         await asyncio.sleep(30)

@@ -9,8 +9,8 @@ from fakes.hermes import Platform, Town, dm, group
 from fakes.host import deliver
 from wakebus.broker import Later, Refusal
 from wakebus.broker.protocol.message import Message
-from wakebus.plugin.hermes.gateway.conversations import Heard
-from wakebus.plugin.hermes.gateway.session_routing import Placing
+from wakebus.plugin.hermes.gateway.conversations import Conversations
+from wakebus.plugin.hermes.gateway.session_routing import SessionRouter
 from wakebus.plugin.rules.match import Plan, plan
 from wakebus.plugin.rules.model import Rule, Rules
 
@@ -21,7 +21,7 @@ DM1_KEY = "agent:main:mattermost:dm:dm1"
 
 @pytest.fixture
 def place(town: Town) -> Place:
-    """Return a function that places a message: `place(channel, session=…, rule fields)`."""
+    """Return a function that routes a message: `place(channel, session=…, rule fields)`."""
 
     def place(
         channel: str = "", session: str | None = None, granted: bool = True, **rule: Any
@@ -29,8 +29,8 @@ def place(town: Town) -> Place:
         body = {"type": "ci", "text": "x", **({"channel": channel} if channel else {})}
         message = Message("m1", 1.0, "alpha", "gw", body, session)
         rules = Rules(callbacks=(Rule(**{"number": 1, "context": True, **rule}),))
-        placing = Placing(town.runner, Heard(), lambda: granted, lambda id: "", {})
-        return placing.place(deliver(message), plan(rules, message, "gateway"))
+        router = SessionRouter(Conversations(town.hermes, {}), lambda: granted, lambda id: "")
+        return router.route(deliver(message), plan(rules, message, "gateway"))
 
     return place
 

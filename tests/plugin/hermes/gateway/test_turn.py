@@ -12,9 +12,8 @@ from fakes.broker import until
 from fakes.gateway import Gateway
 from fakes.hermes import Platform, SendResult, Town, dm
 from wakebus.broker.errors import NotNow, NotRunning, TimedOut
-from wakebus.plugin.hermes.gateway import turn as turning
-from wakebus.plugin.hermes.gateway.conversations import Origin
-from wakebus.plugin.hermes.gateway.turn import is_silent, streams
+from wakebus.plugin.hermes.gateway.conversations import Conversation
+from wakebus.plugin.hermes.gateway.turn import Intervals, is_silent
 
 MakeGateway = Callable[..., Gateway]
 
@@ -33,7 +32,7 @@ def gateway(town: Town, make_gateway: MakeGateway) -> Gateway:
 
 def running(town: Town, text: str) -> None:
     """Wait until a turn on `text` runs."""
-    until(lambda: town.watch.running(session_id=f"id of {KEY}") and text in town.runner.turns[-1])
+    until(lambda: town.tracker.running(session_id=f"id of {KEY}") and text in town.runner.turns[-1])
 
 
 def test_a_person_interrupts(town: Town, gateway: Gateway) -> None:
@@ -72,11 +71,12 @@ def test_a_platform_that_takes_no_answer(town: Town, gateway: Gateway) -> None:
 
 
 def test_an_adapter_that_says_nothing(
-    town: Town, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+    town: Town, make_gateway: MakeGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """HERMES-3.7: whether the platform took it is then not known."""
-    gateway.host._turning._steps = turning.Steps(look=0.01, settle=0.3, delivery=0.05)
-    monkeypatch.setattr(gateway.host._turning._fates, "note", lambda event, outcome: None)
+    gateway = make_gateway(CI, intervals=Intervals(look=0.01, settle=0.3, delivery=0.05))
+    town.ask("hello", dm())
+    monkeypatch.setattr(town.hermes.__class__, "listen", lambda *args: False)
     told = gateway.do("one", channel=DM1)["channel"]
     assert told["result"] == "uncertain" and "has not said" in told["reason"]
 
@@ -128,7 +128,7 @@ def test_the_right_is_lost_meanwhile(town: Town, gateway: Gateway) -> None:
     """HERMES-3.2: authorization is asked again where the turn begins."""
     town.runner._update_prompt_pending[KEY] = True
     id = gateway.send("one", channel=DM1)
-    until(lambda: gateway.host._placed.get(KEY))
+    until(lambda: gateway.host._routed.get(KEY))
     town.runner.allowed.clear()
     town.runner._update_prompt_pending.clear()
     assert "u1 may no longer talk" in gateway.outcome(id)["turn"]["error"]
@@ -178,17 +178,17 @@ def test_the_time_limit(town: Town, make_gateway: MakeGateway) -> None:
 
 def test_an_adapter_that_went_away(town: Town, gateway: Gateway) -> None:
     """HERMES-3.9: while it waited for its turn: it comes again."""
-    steps = gateway.host._turning
-    found = Origin(dm(), KEY)
+    turns = gateway.host._turns
+    found = Conversation(dm(), KEY)
     del town.runner.adapters[Platform.MATTERMOST]
     with pytest.raises(NotNow, match="mattermost is not connected"):
-        steps.until_idle(found)
+        turns.until_idle(found)
     town.runner._draining = True
     with pytest.raises(NotNow, match="stopping"):
-        steps.until_idle(found)
+        turns.until_idle(found)
     gateway.stop.set()
     with pytest.raises(NotRunning):
-        steps.until_idle(found)
+        turns.until_idle(found)
 
 
 def test_a_newer_hermes(town: Town, make_gateway: MakeGateway) -> None:
@@ -215,28 +215,3 @@ def test_silence_is_what_hermes_calls_so(monkeypatch: pytest.MonkeyPatch) -> Non
     own = SimpleNamespace(is_intentional_silence_response=lambda text: text == "hush")
     monkeypatch.setitem(sys.modules, "gateway.response_filters", own)
     assert is_silent("hush") and not is_silent("NO_REPLY")
-
-
-@pytest.mark.parametrize(
-    ("own", "display", "expected"),
-    [
-        (None, None, False),
-        ({"enabled": True, "transport": "auto"}, None, True),
-        ({"enabled": True, "transport": "off"}, None, False),
-        ({"enabled": False, "transport": "auto"}, True, True),
-        ({"enabled": True, "transport": "auto"}, False, True),
-    ],
-)
-def test_answers_that_are_shown_as_they_are_written(
-    own: dict[str, Any] | None, display: bool | None, expected: bool
-) -> None:
-    """HERMES-3.7: by Hermes's config, or the platform's own display setting."""
-    runner = SimpleNamespace(
-        config=SimpleNamespace(streaming=SimpleNamespace(**own) if own else None)
-    )
-    modules = {
-        "gateway.run": SimpleNamespace(_load_gateway_config=dict),
-        "gateway.display_config": SimpleNamespace(resolve_display_setting=lambda *a: display),
-    }
-    assert streams(runner, "mattermost", modules) is expected
-    assert streams(runner, "mattermost", {}) is (expected and display is not True)

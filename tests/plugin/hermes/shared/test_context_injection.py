@@ -12,7 +12,7 @@ from wakebus.plugin.hermes.shared.context_injection import (
     LIMIT,
     MAX_LIMIT,
     MAX_TURNS,
-    Ahead,
+    ContextInjection,
     fitting,
     hermes_limit,
 )
@@ -69,42 +69,42 @@ def test_what_was_dropped_is_said(make: MakeMessage) -> None:
 def test_shown_once(make: MakeMessage, context: Context) -> None:
     """HERMES-4.8: forgotten at the turn's end, not before."""
     context.add("", items(make, "milk")[0])
-    ahead = Ahead()
-    assert "milk" in ahead.begin(context, ["", "s1"], "s1", "t1", LIMIT)
+    injection = ContextInjection()
+    assert "milk" in injection.begin_turn(context, ["", "s1"], "s1", "t1", LIMIT)
     assert ids(context.waiting("")) == ["m1"]
-    ahead.end("t1", seen=True)
-    assert ahead.begin(context, ["", "s1"], "s1", "t2", LIMIT) == ""
+    injection.end_turn("t1", seen=True)
+    assert injection.begin_turn(context, ["", "s1"], "s1", "t2", LIMIT) == ""
 
 
 def test_a_text_in_front_of_failing_turns(make: MakeMessage, context: Context) -> None:
     """HERMES-4.8: shown again, but not for ever: it may be the text."""
     context.add("", items(make, "poison")[0])
-    ahead = Ahead()
+    injection = ContextInjection()
     for number in range(MAX_FAILED):
-        assert "poison" in ahead.begin(context, [""], "s1", f"t{number}", LIMIT)
-        ahead.end(f"t{number}", seen=False)
-    assert ahead.begin(context, [""], "s1", "t9", LIMIT) == ""
+        assert "poison" in injection.begin_turn(context, [""], "s1", f"t{number}", LIMIT)
+        injection.end_turn(f"t{number}", seen=False)
+    assert injection.begin_turn(context, [""], "s1", "t9", LIMIT) == ""
 
 
 def test_an_end_that_nobody_told(make: MakeMessage, context: Context) -> None:
     """HERMES-4.8: the turn has failed, once the session is known to be in another."""
     context.add("", items(make, "milk")[0])
-    ahead = Ahead()
+    injection = ContextInjection()
     for number in range(MAX_FAILED):
-        assert "milk" in ahead.begin(context, [""], "s1", f"t{number}", LIMIT)
-        ahead.forget("s2")
-        ahead.forget("s1", "t9")
-    assert ahead.begin(context, [""], "s1", "t9", LIMIT) == ""
+        assert "milk" in injection.begin_turn(context, [""], "s1", f"t{number}", LIMIT)
+        injection.end_session("s2")
+        injection.end_session("s1", "t9")
+    assert injection.begin_turn(context, [""], "s1", "t9", LIMIT) == ""
 
 
 def test_bounded(make: MakeMessage, context: Context) -> None:
     """HERMES-4.11: turns whose end never comes are forgotten; what they showed waits on."""
     context.add("", items(make, "milk")[0])
-    ahead = Ahead()
+    injection = ContextInjection()
     for number in range(MAX_TURNS + 50):
-        ahead.begin(context, [""], f"s{number}", f"t{number}", LIMIT)
-    assert len(ahead._turns) == MAX_TURNS
-    ahead.end("t0", seen=True)
+        injection.begin_turn(context, [""], f"s{number}", f"t{number}", LIMIT)
+    assert len(injection._turns) == MAX_TURNS
+    injection.end_turn("t0", seen=True)
     assert ids(context.waiting("")) == ["m1"]
 
 
@@ -112,7 +112,7 @@ def test_a_context_that_cannot_be_read(tmp_path: Path) -> None:
     """HERMES-4.11: the turn goes on without it."""
     (tmp_path / "file").write_text("")
     broken = Context(tmp_path / "file" / "lead.jsonl")
-    assert Ahead().begin(broken, [""], "s1", "t1", LIMIT) == ""
+    assert ContextInjection().begin_turn(broken, [""], "s1", "t1", LIMIT) == ""
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import threading
 
 from fakes.host import deliver
 from wakebus.broker.protocol.message import Message
-from wakebus.plugin.hermes.shared.turn_tracker import Watch
+from wakebus.plugin.hermes.shared.turn_tracker import TurnTracker
 from wakebus.plugin.processes.cancel import Cancel
 from wakebus.plugin.prompt.label import PromptItem
 from wakebus.plugin.receive.host import TurnRequest
@@ -25,62 +25,64 @@ A, B = "a" * 24, "b" * 24
 
 def test_a_turn_is_ours_by_its_marker() -> None:
     """HERMES-3.1: its begin, answer and end are those of the turn that holds it."""
-    watch = Watch()
-    with watch.over(order(A)) as ours:
-        assert watch.on_begin("no marker", session_id="s", task_id="t", turn_id="1") == []
-        assert watch.on_begin(B, session_id="s", task_id="t", turn_id="2") == []
-        assert watch.on_begin(f"[u1] {A}", session_id="s", task_id="t", turn_id="3") == [ours]
-        watch.on_answer("of another", turn_id="2")
-        watch.on_end(turn_id="2", completed=True, interrupted=False)
+    tracker = TurnTracker()
+    with tracker.tracking(order(A)) as ours:
+        assert tracker.on_begin("no marker", session_id="s", task_id="t", turn_id="1") == []
+        assert tracker.on_begin(B, session_id="s", task_id="t", turn_id="2") == []
+        assert tracker.on_begin(f"[u1] {A}", session_id="s", task_id="t", turn_id="3") == [ours]
+        tracker.on_answer("of another", turn_id="2")
+        tracker.on_end(turn_id="2", completed=True, interrupted=False)
         assert not ours.ended.is_set() and ours.answer == ""
-        watch.on_answer("of ours", turn_id="3")
-        watch.on_end(turn_id="3", completed=True, interrupted=False)
+        tracker.on_answer("of ours", turn_id="3")
+        tracker.on_end(turn_id="3", completed=True, interrupted=False)
         assert ours.ended.is_set() and ours.answer == "of ours" and ours.completed
 
 
 def test_a_history_that_is_seen_again_is_no_turn() -> None:
     """HERMES-3.1: a marker begins one turn; later ones that quote it are others."""
-    watch = Watch()
-    with watch.over(order(A)) as ours:
-        watch.on_begin(A, session_id="s", task_id="t", turn_id="1")
-        assert watch.on_begin(A, session_id="s", task_id="t", turn_id="2") == []
+    tracker = TurnTracker()
+    with tracker.tracking(order(A)) as ours:
+        tracker.on_begin(A, session_id="s", task_id="t", turn_id="1")
+        assert tracker.on_begin(A, session_id="s", task_id="t", turn_id="2") == []
         assert ours.turn_id == "1"
 
 
 def test_two_in_one_turn() -> None:
     """HERMES-3.1: should Hermes merge two, both are in it."""
-    watch = Watch()
-    with watch.over(order(A)) as one, watch.over(order(B)) as two:
-        found = watch.on_begin(f"{A}\n{B} {A}", session_id="s", task_id="t", turn_id="1")
-        assert found == [one, two] and watch.count() == 2
+    tracker = TurnTracker()
+    with tracker.tracking(order(A)) as one, tracker.tracking(order(B)) as two:
+        found = tracker.on_begin(f"{A}\n{B} {A}", session_id="s", task_id="t", turn_id="1")
+        assert found == [one, two] and tracker.count() == 2
 
 
 def test_what_runs_is_found_by_task_or_session() -> None:
     """HERMES-3.7: only between its begin and its end."""
-    watch = Watch()
-    with watch.over(order(A)) as ours:
-        assert watch.running(session_id="s") is None
-        watch.on_begin(A, session_id="s", task_id="t", turn_id="1")
-        assert watch.running(session_id="s") is ours and watch.running(task_id="t") is ours
-        assert watch.running(session_id="other") is None and watch.running() is None
-        watch.on_end(turn_id="1", completed=True, interrupted=False)
-        assert watch.running(session_id="s") is None
+    tracker = TurnTracker()
+    with tracker.tracking(order(A)) as ours:
+        assert tracker.running(session_id="s") is None
+        tracker.on_begin(A, session_id="s", task_id="t", turn_id="1")
+        assert tracker.running(session_id="s") is ours and tracker.running(task_id="t") is ours
+        assert tracker.running(session_id="other") is None and tracker.running() is None
+        tracker.on_end(turn_id="1", completed=True, interrupted=False)
+        assert tracker.running(session_id="s") is None
 
 
 def test_it_is_forgotten_by_who_waited() -> None:
     """HERMES-3.10: whatever Hermes says afterwards is of no turn of ours."""
-    watch = Watch()
-    with watch.over(order(A)):
+    tracker = TurnTracker()
+    with tracker.tracking(order(A)):
         pass
-    assert watch.on_begin(A, session_id="s", task_id="t", turn_id="1") == [] and watch.count() == 0
+    assert (
+        tracker.on_begin(A, session_id="s", task_id="t", turn_id="1") == [] and tracker.count() == 0
+    )
 
 
 def test_waiting_for_it_in_another_thread() -> None:
     """HERMES-3.1: hooks tell from Hermes's threads."""
-    watch = Watch()
-    with watch.over(order(A)) as ours:
+    tracker = TurnTracker()
+    with tracker.tracking(order(A)) as ours:
         thread = threading.Thread(
-            target=lambda: watch.on_begin(A, session_id="s", task_id="t", turn_id="1")
+            target=lambda: tracker.on_begin(A, session_id="s", task_id="t", turn_id="1")
         )
         thread.start()
         assert ours.began.wait(30)

@@ -19,7 +19,8 @@ from fakes.hermes_terminal import Terminal
 from fakes.host import deliver
 from wakebus.broker import Client, Refusal
 from wakebus.broker.protocol.message import Message
-from wakebus.plugin.hermes.shared.turn_tracker import Watch
+from wakebus.plugin.hermes.host_api.private_terminal import PrivateTerminal
+from wakebus.plugin.hermes.shared.turn_tracker import TurnTracker
 from wakebus.plugin.hermes.terminal import host as terminals
 from wakebus.plugin.hermes.terminal.host import CliHost
 from wakebus.plugin.receive.answers import Answers
@@ -199,7 +200,8 @@ def cli() -> Iterator[Cli]:
 
 def host(cli: Any) -> CliHost:
     stop = threading.Event()
-    return CliHost(cli, "lead", Answers(Client("ipc:///nowhere"), "lead", stop), Watch(), stop)
+    answers = Answers(Client("ipc:///nowhere"), "lead", stop)
+    return CliHost(PrivateTerminal(cli), "lead", answers, TurnTracker(), stop)
 
 
 @pytest.mark.parametrize(

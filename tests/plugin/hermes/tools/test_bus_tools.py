@@ -19,9 +19,7 @@ from fakes.hermes_process import Station
 from wakebus.broker import Client, Delivery
 from wakebus.broker.errors import Busy
 from wakebus.broker.protocol.message import Message
-from wakebus.plugin.hermes.tools import broker_calls as calling
-from wakebus.plugin.hermes.tools import bus_tools as tools
-from wakebus.plugin.hermes.tools import schemas
+from wakebus.plugin.hermes.tools import bus_tools, schemas
 
 MakeStation = Callable[[], Station]
 Call = Callable[..., dict[str, Any]]
@@ -50,7 +48,7 @@ def box(bus: Client, name: str) -> Box:
 def caller(station: Station) -> Call:
     """Return `call(tool, args, **facts)`, as Hermes does it."""
     ctx = Ctx()
-    tools.register(ctx, station.runtime)
+    bus_tools.register(ctx, station.runtime)
 
     def call(tool: str, /, session_id: str = "", **args: Any) -> dict[str, Any]:
         handler = ctx.tools[tool][2]
@@ -66,7 +64,7 @@ def caller(station: Station) -> Call:
 def test_the_model_is_told_of_four_tools() -> None:
     """HERMES-5.1: with the seed's names and required parameters; handlers are no coroutines."""
     ctx = Ctx()
-    tools.register(ctx, Station().runtime)
+    bus_tools.register(ctx, Station().runtime)
     required = {
         name: schema["parameters"]["required"] for name, (_, schema, _) in ctx.tools.items()
     }
@@ -93,7 +91,7 @@ def test_a_listening_process_sends_as_its_endpoint(
     (message,) = box.got
     assert (message.sender, message.type, message.text) == (name, "progress", "50% done")
     assert box.claimed == [False] and message.channel == "" and message.cause is None
-    assert one.runtime.sent == 1 and one.runtime.host.noted == [told["id"]]
+    assert one.runtime.sent == 1 and one.runtime.host.remembered == [told["id"]]
 
 
 def test_a_process_that_ends_sends_as_notify_hermes_would(
@@ -214,7 +212,7 @@ def test_unknown_is_said_and_can_be_settled(
     broker: Broker, home: Path, station: MakeStation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """HERMES-5.2: a frozen broker: the id settles it."""
-    monkeypatch.setattr(calling, "SEND_S", 0.5)
+    monkeypatch.setattr(bus_tools, "SEND_S", 0.5)
     one = station().join("cli")
     call = caller(one)
     args = {"target": one.runtime.endpoint, "type": "ack", "text": "to myself", "channel": ""}
@@ -254,8 +252,8 @@ def test_what_cannot_be_sent_says_why(
 
 def test_wait_is_bounded() -> None:
     """HERMES-5.7: 60 s at most, whatever the model asks for."""
-    assert tools._wait({"wait_s": 1e9}) == schemas.MAX_WAIT_S == 60
-    assert tools._wait({"wait_s": -1}) == tools._wait({}) == 0
+    assert bus_tools._wait({"wait_s": 1e9}) == schemas.MAX_WAIT_S == 60
+    assert bus_tools._wait({"wait_s": -1}) == bus_tools._wait({}) == 0
 
 
 def test_a_handler_raises_nothing() -> None:
@@ -264,13 +262,13 @@ def test_a_handler_raises_nothing() -> None:
     def bad(*_: Any) -> dict[str, Any]:
         raise KeyError("oh")
 
-    told = json.loads(tools.handler(Station().runtime, bad)({}))
+    told = json.loads(bus_tools.handler(Station().runtime, bad)({}))
     assert told["error"] == "KeyError: 'oh'" and told["next"]
 
     def later(*_: Any) -> dict[str, Any]:
         raise Busy("full")
 
-    assert "Try again" in json.loads(tools.handler(Station().runtime, later)(None))["next"]
+    assert "Try again" in json.loads(bus_tools.handler(Station().runtime, later)(None))["next"]
 
 
 def test_a_process_that_is_about_to_be_on_the_bus_is_waited_for(
@@ -349,7 +347,7 @@ def test_read_of_nothing(bus: Client, station: MakeStation, name: str) -> None:
 def test_a_limit_is_a_whole_number(station: MakeStation, bus: Client, limit: object) -> None:
     """HERMES-5.10: from 1; more than 50 are 50."""
     assert "limit" in caller(station())("bus_read", limit=limit)["error"]
-    assert tools._limit({"limit": 1000}) == 50
+    assert bus_tools._limit({"limit": 1000}) == 50
 
 
 def test_any_thread_may_call(station: MakeStation, box: Box) -> None:
@@ -371,7 +369,7 @@ def test_any_thread_may_call(station: MakeStation, box: Box) -> None:
 @pytest.mark.parametrize("args", [["x"], "text", 5, b"x"])
 def test_arguments_that_are_no_object(station: MakeStation, args: Any) -> None:
     """HERMES-5.1: an error with the next step, nothing in the log."""
-    told = json.loads(tools.handler(station().runtime, tools.send)(args))
+    told = json.loads(bus_tools.handler(station().runtime, bus_tools.bus_send)(args))
     assert told["error"] == "the arguments are no object" and told["next"]
 
 

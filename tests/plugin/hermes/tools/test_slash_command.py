@@ -10,8 +10,7 @@ import pytest
 from fakes.hermes_ctx import Ctx
 from fakes.hermes_process import Station
 from wakebus.broker import Client, Delivery
-from wakebus.plugin.hermes.tools import broker_calls as calling
-from wakebus.plugin.hermes.tools import slash_command as slash
+from wakebus.plugin.hermes.tools import slash_command
 
 MakeStation = Callable[[], Station]
 
@@ -19,7 +18,7 @@ MakeStation = Callable[[], Station]
 def command(station: Station) -> Callable[[str], str]:
     """Return `/bus` as cli.py:9229 of hermes-agent 0.19.0 calls it: a coroutine is awaited."""
     ctx = Ctx()
-    slash.register(ctx, station.runtime)
+    slash_command.register(ctx, station.runtime)
 
     def call(words: str) -> str:
         result = ctx.commands["bus"](words)
@@ -66,8 +65,8 @@ def test_send_sends_what_a_person_types(bus: Client, station: MakeStation, name:
 def test_help_and_anything_else() -> None:
     """HERMES-5.11: what there is to type."""
     call = command(Station())
-    assert call("help") == slash.HELP
-    assert call("sned x") == f"unknown: sned\n{slash.HELP}"
+    assert call("help") == slash_command.HELP
+    assert call("sned x") == f"unknown: sned\n{slash_command.HELP}"
 
 
 def test_without_a_bus_it_says_the_next_step(bus_root: Path, station: MakeStation) -> None:
@@ -84,5 +83,5 @@ def test_a_slip_is_one_line(
     def bad(*_: object) -> None:
         raise KeyError("oh")
 
-    monkeypatch.setattr(calling, "line", bad)
+    monkeypatch.setattr(slash_command, "broker_connection", bad)
     assert command(station())("who") == "/bus failed: KeyError: 'oh'"

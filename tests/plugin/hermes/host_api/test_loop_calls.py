@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from fakes.hermes import Town
-from wakebus.plugin.hermes.gateway.loop_calls import LoopGone, call
+from wakebus.plugin.hermes.host_api.loop_calls import call_on_loop
+from wakebus.plugin.hermes.host_api.protocol import Unreachable
 
 
 def test_it_is_called_on_the_loop(town: Town) -> None:
@@ -16,7 +17,7 @@ def test_it_is_called_on_the_loop(town: Town) -> None:
     async def where() -> Any:
         return asyncio.get_running_loop()
 
-    assert call(town.runner, where, 30) is town.loop
+    assert call_on_loop(town.loop, where, 30) is town.loop
 
 
 def test_what_it_raises(town: Town) -> None:
@@ -26,7 +27,7 @@ def test_what_it_raises(town: Town) -> None:
         raise ValueError("boom")
 
     with pytest.raises(ValueError, match="boom"):
-        call(town.runner, fails, 30)
+        call_on_loop(town.loop, fails, 30)
 
 
 def test_what_takes_too_long(town: Town) -> None:
@@ -41,8 +42,8 @@ def test_what_takes_too_long(town: Town) -> None:
             raise
 
     with pytest.raises(TimeoutError):
-        call(town.runner, slow, 0.05)
-    call(town.runner, lambda: asyncio.sleep(0), 30)
+        call_on_loop(town.loop, slow, 0.05)
+    call_on_loop(town.loop, lambda: asyncio.sleep(0), 30)
     assert ended == ["cancelled"]
 
 
@@ -51,11 +52,10 @@ def test_a_loop_that_is_gone(closed: bool) -> None:
     """HERMES-3.9: nothing is called, nothing is left unawaited."""
     loop = asyncio.new_event_loop()
     loop.close()
-    runner = SimpleNamespace(_gateway_loop=loop if closed else None)
-    with pytest.raises(LoopGone):
-        call(runner, lambda: asyncio.sleep(0), 1)
-    racing = SimpleNamespace(
+    with pytest.raises(Unreachable):
+        call_on_loop(loop if closed else None, lambda: asyncio.sleep(0), 1)
+    racing: Any = SimpleNamespace(
         is_closed=lambda: False, call_soon_threadsafe=loop.call_soon_threadsafe
     )
-    with pytest.raises(LoopGone):
-        call(SimpleNamespace(_gateway_loop=racing), lambda: asyncio.sleep(0), 1)
+    with pytest.raises(Unreachable):
+        call_on_loop(racing, lambda: asyncio.sleep(0), 1)

@@ -8,24 +8,25 @@ made there, so that a loop that is gone leaves nothing unawaited.
 import asyncio
 import concurrent.futures
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from typing import TypeVar
+
+from wakebus.plugin.hermes.host_api.protocol import Unreachable
+
+GONE = "the gateway is stopping"
 
 T = TypeVar("T")
 
 
-class LoopGone(Exception):
-    """The gateway's loop has ended, or there is none yet: nothing was called."""
-
-
-def call(runner: Any, make: Callable[[], Awaitable[T]], timeout: float) -> T:
+def call_on_loop(
+    loop: asyncio.AbstractEventLoop | None, make: Callable[[], Awaitable[T]], timeout: float
+) -> T:
     """
-    Return what `make()` gives, awaited on the gateway's loop.
+    Return what `make()` gives, awaited on `loop`.
 
-    Raises LoopGone, TimeoutError, or what it raised.
+    Raises Unreachable where there is no loop, or it has ended; TimeoutError; what it raised.
     """
-    loop = getattr(runner, "_gateway_loop", None)
     if loop is None or loop.is_closed():
-        raise LoopGone
+        raise Unreachable(GONE)
 
     async def run() -> T:
         return await make()
@@ -35,11 +36,11 @@ def call(runner: Any, make: Callable[[], Awaitable[T]], timeout: float) -> T:
         future = asyncio.run_coroutine_threadsafe(coroutine, loop)
     except RuntimeError:
         coroutine.close()
-        raise LoopGone from None
+        raise Unreachable(GONE) from None
     try:
         return future.result(timeout)
     except TimeoutError:
         future.cancel()
         raise
     except (concurrent.futures.CancelledError, asyncio.CancelledError):
-        raise LoopGone from None
+        raise Unreachable(GONE) from None

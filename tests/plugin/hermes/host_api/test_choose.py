@@ -3,34 +3,37 @@
 import os
 import sys
 from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import pytest
 
-from fakes.hermes_ctx import Manager
+from fakes.hermes_ctx import Ctx, Manager
 from fakes.hermes_process import Loop, Process
-from wakebus.plugin.hermes import process_kind as live
+from wakebus.plugin.hermes.host_api.choose import find_live, gateway_api, hook_callbacks
+from wakebus.plugin.hermes.host_api.private_gateway import PrivateGateway
+from wakebus.plugin.hermes.host_api.public_gateway import PublicGateway
 
 
 def test_a_process_that_ends_is_nothing() -> None:
     """HERMES-2.3: no module of Hermes, or modules without anything alive."""
-    assert live.find({}) is None
+    assert find_live({}) is None
     plugins = SimpleNamespace(get_plugin_manager=Manager)
     gateway = SimpleNamespace(_gateway_runner_ref=lambda: None)
-    assert live.find({"hermes_cli.plugins": plugins, "gateway.run": gateway}) is None
+    assert find_live({"hermes_cli.plugins": plugins, "gateway.run": gateway}) is None
 
 
 def test_a_gateway_is_its_runner_with_a_loop() -> None:
     """HERMES-2.3: mode `gateway`."""
     process = Process()
     runner = process.gateway()
-    assert live.find(process.modules) == ("gateway", runner)
+    assert find_live(process.modules) == ("gateway", runner)
 
 
 def test_a_terminal_is_what_the_manager_refers_to() -> None:
     """HERMES-2.3: mode `cli`."""
     process = Process()
     cli = process.cli()
-    assert live.find(process.modules) == ("cli", cli)
+    assert find_live(process.modules) == ("cli", cli)
 
 
 @pytest.mark.parametrize(
@@ -45,41 +48,60 @@ def test_a_terminal_is_what_the_manager_refers_to() -> None:
 )
 def test_half_built_is_nothing_yet(half: object) -> None:
     """HERMES-2.3: a module that is being imported, a runner at the top of its __init__."""
-    assert live.find({"gateway.run": half}) is None
-    assert live.find({"hermes_cli.plugins": half}) is None
+    assert find_live({"gateway.run": half}) is None
+    assert find_live({"hermes_cli.plugins": half}) is None
 
 
 def test_a_gateway_that_has_stopped_is_gone() -> None:
     """HERMES-2.11: its event is set, its loop is closed, or the weakref is dead."""
     process = Process()
     runner = process.gateway()
-    found = live.find(process.modules)
-    assert found is not None and not live.gone(found, process.modules)
+    found = find_live(process.modules)
+    assert found is not None and found.object is runner
     runner._shutdown_event.set()
-    assert live.gone(found, process.modules)
+    assert find_live(process.modules) is None
     runner._shutdown_event.clear()
     runner._gateway_loop.closed = True
-    assert live.gone(found, process.modules)
+    assert find_live(process.modules) is None
     runner._gateway_loop = Loop()
     process.modules["gateway.run"]._gateway_runner_ref = lambda: None
-    assert live.gone(found, process.modules)
+    assert find_live(process.modules) is None
 
 
 def test_a_terminal_that_is_left_is_gone() -> None:
     """HERMES-2.11: it is about to exit, or another has taken its place."""
     process = Process()
     cli = process.cli()
-    found = live.find(process.modules)
-    assert found is not None
+    assert find_live(process.modules) == ("cli", cli)
     cli._should_exit = True
-    assert live.gone(found, process.modules)
-    process.cli()
-    assert live.gone(found, process.modules)
+    assert find_live(process.modules) is None
+    other = process.cli()
+    assert find_live(process.modules) == ("cli", other) and other is not cli
 
 
 def test_argv_and_environment_decide_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """HERMES-2.3, peer failure 9: they look the same in processes that never listen."""
     monkeypatch.setattr(sys, "argv", ["hermes", "gateway", "run"])
     monkeypatch.setitem(os.environ, "_HERMES_GATEWAY", "1")
-    assert live.find({}) is None
-    assert live.find() is None and "gateway.run" not in sys.modules
+    assert find_live({}) is None
+    assert find_live() is None and "gateway.run" not in sys.modules
+
+
+@pytest.mark.parametrize("inject", [None, 1, lambda content, role="user": True, print])
+def test_the_way_to_a_gateway(inject: Any) -> None:
+    """HERMES-3.6: by looking inside, but where Hermes offers to reach a session."""
+
+    def newer(content: str, role: str = "user", *, session_key: str | None = None) -> bool:
+        return True
+
+    assert type(gateway_api(object(), inject)) is PrivateGateway
+    assert type(gateway_api(object(), newer)) is PublicGateway
+
+
+def test_callbacks_of_all_plugins() -> None:
+    """HERMES-4.11: those of Hermes's manager; none where it shows none."""
+    ctx = Ctx()
+    ctx.register_hook("pre_llm_call", print)
+    ctx.register_hook("on_session_end", repr)
+    assert hook_callbacks(ctx) == [print, repr]
+    assert hook_callbacks(object()) == [] and hook_callbacks(SimpleNamespace(_manager=None)) == []

@@ -1,0 +1,78 @@
+"""
+Finds what makes a Hermes process one that listens, and the way to it that is there.
+
+Rule 1: nothing of Hermes is imported: importing `gateway.run` marks the process as a gateway
+(gateway/run.py:1408 of hermes-agent 0.19.0). Rule 2: argv and environment decide nothing: they tell
+no process that listens from one that never does (`hermes chat -q`, cron, mcp serve, dashboard,
+--tui, acp). Rule 3: anything may be missing or half built; then nothing is found yet. Rule 4: no
+version is asked: a way is taken where what it needs is there.
+"""
+
+import inspect
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from wakebus.plugin.hermes.host_api.private_gateway import PrivateGateway
+from wakebus.plugin.hermes.host_api.private_terminal import PrivateTerminal
+from wakebus.plugin.hermes.host_api.protocol import GatewayApi, LiveHost, TerminalApi
+from wakebus.plugin.hermes.host_api.public_gateway import PublicGateway
+
+Inject = Callable[..., Any]
+
+
+def find_live(modules: Mapping[str, Any] | None = None) -> LiveHost | None:
+    """Return what is alive in this process now, or None. `modules`: default `sys.modules`."""
+    loaded = sys.modules if modules is None else modules
+    if (runner := _runner(loaded)) is not None:
+        return LiveHost("gateway", runner)
+    if (cli := _cli(loaded)) is not None:
+        return LiveHost("cli", cli)
+    return None
+
+
+def gateway_api(runner: Any, inject: Inject | None = None) -> GatewayApi:
+    """Return the way to a gateway. `inject`: `ctx.inject_message`, where there is one."""
+    if inject is not None and _takes_session(inject):
+        return PublicGateway(runner, inject)
+    return PrivateGateway(runner)
+
+
+def terminal_api(cli: Any) -> TerminalApi:
+    """Return the way to an interactive CLI."""
+    return PrivateTerminal(cli)
+
+
+def hook_callbacks(ctx: Any) -> list[Any]:
+    """Return the callbacks of all plugins' hooks; none where Hermes does not show them."""
+    found = getattr(getattr(ctx, "_manager", None), "_hooks", None) or {}
+    return [callback for several in found.values() for callback in several]
+
+
+def _takes_session(inject: Inject) -> bool:
+    """`session_key` came with Hermes 0.21.3; before, it reaches a terminal alone."""
+    try:
+        return "session_key" in inspect.signature(inject).parameters
+    except (TypeError, ValueError):
+        return False
+
+
+def _runner(modules: Mapping[str, Any]) -> Any:
+    """The weakref is published before the runner has a loop (gateway/run.py:3095, 7294)."""
+    runner = _called(getattr(modules.get("gateway.run"), "_gateway_runner_ref", None))
+    loop = getattr(runner, "_gateway_loop", None)
+    if loop is None or _called(getattr(loop, "is_closed", None)):
+        return None
+    shutdown = getattr(runner, "_shutdown_event", None)  # set when it has stopped (9157)
+    return None if _called(getattr(shutdown, "is_set", None)) else runner
+
+
+def _cli(modules: Mapping[str, Any]) -> Any:
+    """Only `HermesCLI.run()` publishes itself (cli.py:13098)."""
+    manager = _called(getattr(modules.get("hermes_cli.plugins"), "get_plugin_manager", None))
+    cli = getattr(manager, "_cli_ref", None)
+    return None if getattr(cli, "_should_exit", False) is True else cli
+
+
+def _called(function: Any) -> Any:
+    return function() if callable(function) else None

@@ -1,0 +1,160 @@
+"""
+What wakebus needs of a live Hermes, whichever generation of it this is.
+
+Rule 1: pure: nothing of Hermes is imported. Rule 2: what Hermes made (a SessionSource, a
+SendResult) passes through as it is; it is never made up, but for the owner's home channel. Rule 3:
+nothing raises but as it says; what is missing or half built is "", None, empty: not yet. Rule 4:
+any thread but the gateway's own loop may call.
+"""
+
+from collections.abc import Callable, Collection
+from typing import Any, Final, Literal, NamedTuple, Protocol
+
+from wakebus.adapters.channel import Channel
+
+Mode = Literal["gateway", "cli"]
+CHAT_TYPES: Final = frozenset({"dm", "group", "channel", "thread", "forum"})
+
+
+class LiveHost(NamedTuple):
+    """What makes this process one that listens. `object`: the GatewayRunner or the HermesCLI."""
+
+    mode: Mode
+    object: Any
+
+
+class StoredSession(NamedTuple):
+    """A session that the gateway keeps. `source`: the SessionSource of who began it."""
+
+    key: str
+    source: Any
+
+
+class Unreachable(Exception):
+    """Nothing was called: the gateway or the platform is away; its text says which."""
+
+
+class CannotBegin(Exception):
+    """The turn cannot be begun, and not later either; its text says why."""
+
+
+def platform_name(platform: Any) -> str:
+    """Return `mattermost` of Hermes's Platform member (gateway/config.py:272)."""
+    return str(getattr(platform, "value", platform) or "").lower()
+
+
+class GatewayApi(Protocol):
+    """A live gateway. `source`: a SessionSource of Hermes; `key`: of a session."""
+
+    # --- who is where ---------------------------------------------------------------------
+
+    def platforms(self) -> Collection[str]:
+        """Return the names of this gateway's platforms, enabled or connected."""
+
+    def has_sessions(self) -> bool:
+        """Return whether the stored sessions are known yet."""
+
+    def sessions(self) -> list[StoredSession]:
+        """Return the stored sessions that have a source, newest first."""
+
+    def session_of(self, session_id: str) -> StoredSession | None:
+        """Return the stored session whose history has this id now."""
+
+    def key_of(self, source: Any) -> str:
+        """Return the session key that Hermes gives a source, or ""."""
+
+    def may_talk(self, source: Any) -> bool:
+        """Return whether this person may talk to the agent now."""
+
+    def home(self, platform: str) -> tuple[str, str] | None:
+        """Return chat and thread ("" for none) of the platform's home channel, as configured."""
+
+    def owner_source(self, channel: Channel, chat_type: str) -> Any:
+        """Return a source of nobody for the owner's home channel, or None."""
+
+    def chat_type(self, channel: Channel) -> str:
+        """Return one of CHAT_TYPES, or "". The platform is asked, for 10 s at most."""
+
+    # --- what goes on ---------------------------------------------------------------------
+
+    def away(self) -> str:
+        """Return why the gateway takes no turns now, or ""."""
+
+    def platform_away(self, platform: str, source: Any = None) -> str:
+        """Return why nothing reaches the platform (of this source's profile) now, or ""."""
+
+    def busy(self, source: Any, key: str) -> str:
+        """
+        Return what goes on in the session, or "".
+
+        Anything that a text would interrupt, be merged with, or answer: a turn, a queued message,
+        a question.
+        """
+
+    def in_turn(self, key: str) -> bool:
+        """Return whether a turn runs in the session, also in a gateway that is away."""
+
+    def can_withhold(self, platform: str) -> bool:
+        """Return whether a turn's answer can be kept from the chat, and from nobody else."""
+
+    # --- what is done ---------------------------------------------------------------------
+
+    def begin(
+        self,
+        text: str,
+        source: Any,
+        key: str,
+        look: Callable[[], str],
+        handed: Callable[[Any], None],
+    ) -> str:
+        """
+        Begin a turn on `text`, unless `look` says what goes on there instead; return that, or "".
+
+        `look` is called on the gateway's loop, and nothing comes in between. `handed` gets the
+        event that Hermes works on, where we make it. Raises Unreachable, CannotBegin, what `look`
+        or Hermes raises.
+        """
+
+    def listen(self, source: Any, told: Callable[[Any, Any], None]) -> bool:
+        """Call `told(event, outcome)` when the core ends with an event; whether that can be."""
+
+    def send(self, channel: Channel, text: str, source: Any, timeout: float) -> Any:
+        """
+        Return the SendResult of a text sent into a chat, as in the session of `source` or None.
+
+        Raises Unreachable, TimeoutError, what the platform's adapter raises.
+        """
+
+
+class TerminalApi(Protocol):
+    """A live interactive CLI."""
+
+    @property
+    def running(self) -> bool:
+        """Whether a turn runs, a person's or ours."""
+
+    @property
+    def idle(self) -> bool:
+        """Whether a prompt would be taken at once: no turn, command, question, nothing typed."""
+
+    @property
+    def leaving(self) -> bool:
+        """Whether the window was closed or a signal came: Hermes is about to end."""
+
+    def printer(self) -> Callable[[str], object] | None:
+        """Return what prints above the prompt, from any thread; None where there is none."""
+
+    def session_ids(self) -> set[str]:
+        """Return Hermes's own names of the conversation; two while its history is compressed."""
+
+    def enqueue(self, text: str) -> bool:
+        """Hand over a prompt: it is run after what was typed before; False: not ready yet."""
+
+    def is_queued(self, text: str) -> bool:
+        """Whether `text` still waits to be run."""
+
+    def withdraw(self, text: str) -> bool:
+        """Take `text` back; False when it is there no more."""
+
+    def interrupt(self, over: Callable[[], bool]) -> None:
+        """End the running turn as Ctrl-C does; return when it is `over`, or after 15 s."""

@@ -1,0 +1,69 @@
+"""What a live CLI lets us do, whatever it is made of."""
+
+import sys
+from collections.abc import Iterator
+from types import SimpleNamespace
+
+import pytest
+
+from fakes.broker import until
+from fakes.hermes_cli import Cli
+from wakebus.plugin.hermes.host_api.private_terminal import PrivateTerminal
+
+
+@pytest.fixture
+def cli() -> Iterator[Cli]:
+    found = Cli(lambda name, **fields: [])
+    yield found
+    found.close()
+
+
+def test_half_built() -> None:
+    """HERMES-4.1: what has no queue yet is not idle and takes nothing."""
+    found = PrivateTerminal(SimpleNamespace())
+    assert not found.idle and not found.running and not found.enqueue("x")
+    assert not found.is_queued("x") and not found.withdraw("x") and found.session_ids() == set()
+    found.interrupt(lambda: False)
+
+
+def test_taking_a_prompt_back(cli: Cli) -> None:
+    """HERMES-4.1: ours alone; what a person typed stays, in its order."""
+    cli.person("HOLD")
+    assert cli.agent.holding.wait(30)
+    found = PrivateTerminal(cli)
+    for text in ("one", "ours", "two"):
+        found.enqueue(text)
+    assert found.is_queued("ours") and found.withdraw("ours") and not found.withdraw("ours")
+    cli.agent.go.set()
+    until(lambda: cli.agent.ended == ["HOLD", "one", "two"], 30)
+
+
+def test_an_interrupt_that_nobody_heard(cli: Cli) -> None:
+    """HERMES-4.2: it is taken back, or the person's next turn would end at its beginning."""
+    cli.person("HOLD")
+    assert cli.agent.holding.wait(30)
+
+    def deaf(message: str | None = None) -> None:
+        cli.agent.go.set()
+        until(lambda: not cli._agent_running, 30)
+        cli.agent._interrupt_requested = True
+
+    cli.agent.interrupt = deaf  # type: ignore[method-assign]
+    PrivateTerminal(cli).interrupt(lambda: False)
+    assert not cli.agent._interrupt_requested
+
+
+def test_nothing_runs_nothing_is_interrupted(cli: Cli) -> None:
+    """HERMES-4.2: a resting agent is left in peace."""
+    PrivateTerminal(cli).interrupt(lambda: False)
+    assert not cli.agent._interrupt_requested
+
+
+def test_hermes_own_printer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """HERMES-4.7: cli.py's, where it is loaded."""
+    terminal = PrivateTerminal(SimpleNamespace())
+    monkeypatch.delitem(sys.modules, "cli", raising=False)
+    assert terminal.printer() is None and not terminal.leaving
+    own = SimpleNamespace(_cprint=print, _signal_watchdog_armed=True)
+    monkeypatch.setitem(sys.modules, "cli", own)
+    assert terminal.printer() is print and terminal.leaving
