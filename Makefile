@@ -1,5 +1,6 @@
 # make demo   sets up everything and shows the whole of wakebus in half a minute
 # make test   sets up everything and passes the tests
+# make check  lint, types, and the tests that need no process of their own: for whoever edits
 # The rest is for people who change wakebus: lint, types, unit, wheel, hermes, bench, storm, clean.
 
 PYTHON ?= python3
@@ -7,16 +8,23 @@ BIN := .venv/bin
 HERMES := .venv-hermes/venv/bin
 BENCH := .venv-bench/venv/bin
 
-.PHONY: demo test lint types unit wheel prepared hermes hermes-parts hermes-wheel hermes-smoke hermes-e2e bench storm clean
+.PHONY: demo test check lint types unit wheel hermes hermes-wheel hermes-smoke hermes-e2e bench storm clean
 
 demo: .venv/ready
 	$(BIN)/python deploy/demo/demo.py .demo/run
 
-# The environment with Hermes is built beside the unit tests, which wait a third of their time.
+# Hermes is installed and runs beside the unit tests: both wait most of their time.
 test: lint types
-	@$(MAKE) --no-print-directory -j 2 unit prepared
-	@$(MAKE) --no-print-directory hermes-parts
+	@$(MAKE) --no-print-directory -j 2 unit hermes
 	@echo "all checks passed"
+
+# What is pure, the broker's core, its protocol over raw sockets: in a minute.
+CHECK := $(addprefix tests/,test_*.py conformance broker/protocol broker/store broker/core \
+	adapters/kit adapters/markdown adapters/platforms adapters/pacing adapters/settings \
+	plugin/rules plugin/prompt plugin/install)
+
+check: lint types
+	$(BIN)/pytest -n 4 -q $(CHECK)
 
 .venv/ready: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -33,9 +41,9 @@ types: .venv/ready
 	$(BIN)/mypy
 	$(BIN)/mypy tests deploy
 
-# More workers than cores: the tests wait half of their time.
+# More workers than cores: the tests wait two thirds of their time.
 unit: .venv/ready
-	$(BIN)/pytest -n 4 -q
+	$(BIN)/pytest -n 6 -q
 
 # Editable installs hide packaging faults: the wheel is built and used in an environment of its own.
 wheel: .venv/ready
@@ -47,17 +55,11 @@ wheel: .venv/ready
 
 # The agent that wakebus wakes pins its dependencies exactly: one environment has to hold both.
 # (A folder called `venv` is skipped by ruff also where there is no git.)
-hermes: wheel hermes-parts
-
 HERMES_RUNS := $(PYTHON) -c 'import sys; sys.exit(sys.version_info >= (3, 14))'
 
-prepared: wheel
-	@if $(HERMES_RUNS); then $(MAKE) --no-print-directory .venv-hermes/ready; fi
-
-hermes-parts:
+hermes: wheel
 	@if $(HERMES_RUNS); \
-		then $(MAKE) --no-print-directory .venv-hermes/ready && \
-			$(MAKE) --no-print-directory hermes-smoke && $(MAKE) --no-print-directory hermes-e2e; \
+		then $(MAKE) --no-print-directory -j 1 .venv-hermes/ready hermes-smoke hermes-e2e; \
 		else echo "hermes: skipped, hermes-agent 0.19.0 needs Python 3.11 to 3.13. Try: make hermes PYTHON=python3.13"; fi
 
 .venv-hermes/ready: pyproject.toml Makefile

@@ -18,9 +18,8 @@ def test_make_hermes_runs_it() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     recipe = makefile.partition("\nhermes-e2e:")[2].partition("\n\n")[0]
     assert "-P -m pytest tests/e2e_hermes" in recipe
-    assert "hermes-e2e" in makefile.partition("\nhermes-parts:")[2].partition("\n\n")[0]
-    assert "hermes-parts" in makefile.partition("\nhermes:")[2].partition("\n\n")[0]
-    assert "hermes-parts" in makefile.partition("\ntest:")[2].partition("\n\n")[0]
+    assert "hermes-e2e" in makefile.partition("\nhermes:")[2].partition("\n\n")[0]
+    assert " hermes\n" in makefile.partition("\ntest:")[2].partition("\n\n")[0]
 
 
 def test_it_is_as_strict() -> None:
