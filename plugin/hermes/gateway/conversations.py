@@ -7,8 +7,6 @@ Rule 2: a chat's persons in this order: who was heard last in this process, then
 session; a source of the wrong shape (a direct chat that is a group) never counts.
 """
 
-import threading
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
@@ -16,6 +14,7 @@ from wakebus.adapters.channel import Channel
 from wakebus.adapters.errors import BadChannel
 from wakebus.adapters.settings import home_channel
 from wakebus.plugin.hermes.host_api.protocol import GatewayApi, StoredSession, platform_name
+from wakebus.plugin.hermes.shared.bounded_map import BoundedMap
 
 MAX_HEARD: Final = 2000  # persons in chats
 
@@ -32,29 +31,7 @@ class Conversation(NamedTuple):
     owner: bool = False
 
 
-class RecentSpeakers:
-    """Who was heard last, by chat: in memory, bounded. It is told before Hermes authorizes."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._sources: OrderedDict[tuple[str, str, str, str], Any] = OrderedDict()
-
-    def remember(self, source: Any) -> None:
-        """A person has written; `source`: their SessionSource."""
-        with self._lock:
-            key = (*_chat(source), str(getattr(source, "user_id", None) or ""))
-            self._sources.pop(key, None)
-            self._sources[key] = source
-            if len(self._sources) > MAX_HEARD:
-                self._sources.popitem(last=False)
-
-    def newest_first(self) -> list[Any]:
-        """Return the sources."""
-        with self._lock:
-            return list(reversed(self._sources.values()))
-
-
-def token(source: Any) -> str:
+def channel_token(source: Any) -> str:
     """Return the channel `platform:chat_id[?thread=ID]` of a source, "" where it has no chat."""
     platform, chat, thread = _chat(source)
     if not platform or not chat:
@@ -62,8 +39,8 @@ def token(source: Any) -> str:
     return f"{platform}:{chat}?thread={thread}" if thread else f"{platform}:{chat}"
 
 
-def canonical(channel: Channel) -> str:
-    """Return the token by which sessions of this chat are found, as `token` makes it."""
+def canonical_token(channel: Channel) -> str:
+    """Return the token by which sessions of this chat are found, as `channel_token` makes it."""
     text = f"{channel.platform.lower()}:{channel.chat_id}"
     return f"{text}?thread={channel.thread}" if channel.thread else text
 
@@ -76,14 +53,19 @@ def _chat(source: Any) -> tuple[str, str, str]:
 
 class Conversations:
     """
-    The conversations of one gateway. `speakers`: who was heard since this process is on the bus.
+    The conversations of one gateway.
 
     `environ`: where home channels may be named that Hermes's config does not name.
     """
 
     def __init__(self, hermes: GatewayApi, environ: Mapping[str, str]) -> None:
         self.hermes, self._environ = hermes, environ
-        self.speakers = RecentSpeakers()
+        self._speakers = BoundedMap(MAX_HEARD)
+
+    def remember_speaker(self, source: Any) -> None:
+        """A person has written; Hermes has not asked for their right yet."""
+        user = str(getattr(source, "user_id", None) or "")
+        self._speakers.put((*_chat(source), user), source)
 
     # --- stored sessions --------------------------------------------------------------------
 
@@ -115,12 +97,12 @@ class Conversations:
         """Return the channels of threads in the chat, newest first."""
         wanted = (channel.platform.lower(), channel.chat_id or "")
         seen = [(_chat(source), source) for source in self._seen()]
-        found = [token(source) for chat, source in seen if chat[:2] == wanted and chat[2]]
+        found = [channel_token(source) for chat, source in seen if chat[:2] == wanted and chat[2]]
         return list(dict.fromkeys(found))
 
     def _seen(self) -> list[Any]:
         stored = [session.source for session in self.hermes.sessions()]
-        return self.speakers.newest_first() + stored
+        return self._speakers.newest_first() + stored
 
     # --- the home channel -------------------------------------------------------------------
 

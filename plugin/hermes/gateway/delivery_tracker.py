@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from wakebus.plugin.hermes.gateway.conversations import token
+from wakebus.plugin.hermes.gateway.conversations import channel_token
 
 
 class TrackedDelivery:
@@ -36,7 +36,7 @@ class TrackedDelivery:
         """Return whether this is the delivery of `event`."""
         if self.event is not None:
             return event is self.event
-        there = token(getattr(event, "source", None)) == self.where
+        there = channel_token(getattr(event, "source", None)) == self.where
         return there and getattr(event, "text", None) == self.text
 
 

@@ -24,8 +24,8 @@ from wakebus.broker.errors import NotNow
 from wakebus.plugin.hermes.gateway.conversations import (
     Conversation,
     Conversations,
-    canonical,
-    token,
+    canonical_token,
+    channel_token,
 )
 from wakebus.plugin.hermes.gateway.live_send import LiveSender
 from wakebus.plugin.hermes.gateway.session_routing import UNGRANTED, SessionRouter
@@ -148,7 +148,7 @@ class GatewayHost:
         """A message arrived (pre_gateway_dispatch, before Hermes asks for anybody's right)."""
         source = getattr(event, "source", None)
         if source is not None and not getattr(event, "internal", False):
-            self._conversations.speakers.remember(source)
+            self._conversations.remember_speaker(source)
             if (key := self._hermes.key_of(source)) and self._spoke.get(key) is not None:
                 self._spoke.put(key, True)
             _speaking.set(source)
@@ -166,13 +166,13 @@ class GatewayHost:
         """Return what the session that runs here and now is called: its key, its channel."""
         stored = self._conversations.by_id(session_id)
         key = session_env("KEY") or (stored.key if stored else "")
-        channel = self.channel() or (token(stored.source) if stored else "")
+        channel = self.channel() or (channel_token(stored.source) if stored else "")
         return tuple(name for name in (key, channel) if name)
 
     def channel(self) -> str:
         """Return the channel of the session that runs here and now, "" where it has none."""
         if (source := _commanding.get()) is not None:
-            found = token(source)
+            found = channel_token(source)
             return "" if found.partition(":")[0] in _NO_CHATS else found
         platform, chat = session_env("PLATFORM"), session_env("CHAT_ID")
         if platform in _NO_CHATS or not chat:
@@ -201,7 +201,7 @@ class GatewayHost:
             found = self._conversations.home(channels.parse(channel))
         except BadChannel:
             return channel
-        return canonical(found)
+        return canonical_token(found)
 
     def remember_sent(self, id: str) -> None:
         """A tool sent message `id` in the session that runs here: its answer belongs there."""

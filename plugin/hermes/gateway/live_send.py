@@ -18,7 +18,7 @@ from wakebus.adapters import channel as channels
 from wakebus.adapters.channel import Channel
 from wakebus.adapters.errors import BadChannel
 from wakebus.broker import Delivery
-from wakebus.plugin.hermes.gateway.conversations import Conversations, canonical
+from wakebus.plugin.hermes.gateway.conversations import Conversations, canonical_token
 from wakebus.plugin.hermes.host_api.protocol import Unreachable
 from wakebus.plugin.hermes.shared.safe_chat_text import inert
 from wakebus.plugin.receive.answers import Answers
@@ -46,7 +46,7 @@ _UNTRIED: Final = (
 )
 
 
-def told(result: Any, now: float) -> Told:
+def channel_result(result: Any, now: float) -> Told:
     """
     Return the channel result of a SendResult.
 
@@ -73,13 +73,10 @@ def not_sent(reason: str) -> Told:
 
 
 class LiveSender:
-    """`stop` ends the waiting."""
+    """Sends prints. `stop` ends the waiting."""
 
     def __init__(
-        self,
-        conversations: Conversations,
-        answers: Answers,
-        stop: threading.Event,
+        self, conversations: Conversations, answers: Answers, stop: threading.Event
     ) -> None:
         self._conversations, self._hermes = conversations, conversations.hermes
         self._answers, self._stop = answers, stop
@@ -90,46 +87,46 @@ class LiveSender:
             named = channels.parse(delivery.message.channel)
             if named.platform.lower() not in self._hermes.platforms():
                 missing = not_sent(f"no {named.platform} here")
-                return self._second(delivery, named, text, missing)
+                return self._by_courier(delivery, named, text, missing)
             channel = self._conversations.home(named)
             if channel is not named:  # the courier may know another home
-                channel = channel._replace(token=canonical(channel))
+                channel = channel._replace(token=canonical_token(channel))
         except BadChannel as exc:
             return not_sent(exc.text)
-        first = self._first(channel, text)
-        return (
-            first if first["result"] != "not_sent" else self._rest(delivery, channel, text, first)
-        )
+        first = self._by_adapter(channel, text)
+        if first["result"] != "not_sent":
+            return first
+        return self._after_not_sent(delivery, channel, text, first)
 
-    def _rest(self, delivery: Delivery, channel: Channel, text: str, first: Told) -> Told:
+    def _after_not_sent(self, delivery: Delivery, channel: Channel, text: str, first: Told) -> Told:
         """After `not_sent`: the other way, else the same way while the platform asks to wait."""
-        told = self._second(delivery, channel, text, first)
+        told = self._by_courier(delivery, channel, text, first)
         give_up = time.monotonic() + AGAIN_S
         while told["result"] == "not_sent" and "retry_after" in first:
             pause = first["retry_after"] or PAUSE_S
             if time.monotonic() + pause > give_up or self._stop.wait(pause):
                 break
-            first = told = self._first(channel, text)
+            first = told = self._by_adapter(channel, text)
         return told
 
-    def _second(self, delivery: Delivery, channel: Channel, text: str, first: Told) -> Told:
+    def _by_courier(self, delivery: Delivery, channel: Channel, text: str, first: Told) -> Told:
         told = self._answers.show(delivery, text, channel.token)
         if told["result"] != "not_sent":
             return told
         return {**told, "reason": f"{first['reason']}; {told['reason']}"}
 
-    def _first(self, channel: Channel, text: str) -> Told:
+    def _by_adapter(self, channel: Channel, text: str) -> Told:
         seen = self._conversations.people(channel)
         source = seen[0] if seen else None
         if why := self._hermes.platform_away(channel.platform, source):
             return not_sent(why)
         if channel.platform.lower() in _EXTRACTS:
             text = inert(text)
-        sent = told_by(lambda: self._hermes.send(channel, text, source, SEND_S))
+        sent = result_of_call(lambda: self._hermes.send(channel, text, source, SEND_S))
         return {"to": channel.token, **sent}
 
 
-def told_by(send: Callable[[], Any]) -> Told:
+def result_of_call(send: Callable[[], Any]) -> Told:
     """Return the channel result of a call that ends with a SendResult, or does not."""
     began = time.monotonic()
     try:
@@ -142,4 +139,4 @@ def told_by(send: Callable[[], Any]) -> Told:
     except Exception as exc:
         reason = f"{type(exc).__name__}: {exc}"[:300]
         return {"result": "uncertain", "reason": reason, "at": time.time()}
-    return told(result, time.time())
+    return channel_result(result, time.time())

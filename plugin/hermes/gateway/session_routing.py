@@ -21,8 +21,8 @@ from wakebus.broker.protocol.message import Message
 from wakebus.plugin.hermes.gateway.conversations import (
     Conversation,
     Conversations,
-    canonical,
-    token,
+    canonical_token,
+    channel_token,
 )
 from wakebus.plugin.hermes.host_api.protocol import platform_name
 from wakebus.plugin.hermes.shared.turn_grant import HOW_TO_GRANT
@@ -99,7 +99,7 @@ class SessionRouter:
             return asked
         if turn:
             return self._in_chat(channel)
-        return self._conversations.in_chat(channel) or canonical(channel)
+        return self._conversations.in_chat(channel) or canonical_token(channel)
 
     def _asked(self, message: Message) -> Conversation | None:
         for id in (message.reply_to, message.cause):
@@ -133,7 +133,7 @@ class SessionRouter:
     def _of_owner(self, found: Conversation) -> bool:
         if getattr(found.source, "user_id", None):
             return False
-        channel = token(found.source)
+        channel = channel_token(found.source)
         return bool(channel) and self._conversations.is_home(channels.parse(channel))
 
     # --- channels -------------------------------------------------------------------------
@@ -162,7 +162,7 @@ class SessionRouter:
         found = self._conversations.homes()
         if len(found) == 1:
             return found[0]
-        names = ", ".join(canonical(channel) for channel in found)
+        names = ", ".join(canonical_token(channel) for channel in found)
         if found:
             raise Unroutable(f"reply: home, and there are several: {names}; name a channel")
         raise Unroutable("reply: home, and no platform has a home channel: write /sethome in one")
@@ -178,7 +178,7 @@ class SessionRouter:
 
     def _nobody(self, channel: Channel) -> str:
         text = (
-            f"nobody who may talk to this agent has written in {canonical(channel)};"
+            f"nobody who may talk to this agent has written in {canonical_token(channel)};"
             " write there once, or name a session"
         )
         threads = self._conversations.threads(channel)
@@ -202,6 +202,6 @@ class SessionRouter:
 
 def _same_chat(found: Conversation, channel: Channel) -> bool:
     """Whether a session is in the channel's chat, and in its thread where it names one."""
-    there = channels.parse(token(found.source))
+    there = channels.parse(channel_token(found.source))
     same = (there.platform, there.chat_id) == (channel.platform.lower(), channel.chat_id)
     return same and channel.thread in (None, there.thread)

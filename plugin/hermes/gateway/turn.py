@@ -17,7 +17,7 @@ from contextlib import ExitStack
 from typing import Any, Final, NamedTuple
 
 from wakebus.broker.errors import NotNow, NotRunning
-from wakebus.plugin.hermes.gateway.conversations import Conversation, token
+from wakebus.plugin.hermes.gateway.conversations import Conversation, channel_token
 from wakebus.plugin.hermes.gateway.delivery_tracker import DeliveryTracker, TrackedDelivery
 from wakebus.plugin.hermes.host_api.protocol import (
     CannotBegin,
@@ -67,25 +67,25 @@ class GatewayTurns:
         self.hidden: dict[str, str] = {}
         self.abandoned = BoundedMap(MAX_ABANDONED)
 
-    def until_idle(self, found: Conversation) -> bool:
+    def until_idle(self, conversation: Conversation) -> bool:
         """
         Return once the session is idle: whether it was busy before.
 
         Raises NotNow when the gateway or the adapter is away, NotRunning at our stop.
         """
         waited = False
-        while self._busy(found):
+        while self._busy(conversation):
             waited = True
             self._pause()
         return waited
 
-    def _busy(self, found: Conversation) -> str:
+    def _busy(self, conversation: Conversation) -> str:
         if self._stop.is_set():
             raise NotRunning(STOPPING)
-        platform = platform_name(getattr(found.source, "platform", None))
-        if why := self._hermes.away() or self._hermes.platform_away(platform, found.source):
+        platform = platform_name(getattr(conversation.source, "platform", None))
+        if why := self._hermes.away() or self._hermes.platform_away(platform, conversation.source):
             raise NotNow(why)
-        return self._hermes.busy(found.source, found.key)
+        return self._hermes.busy(conversation.source, conversation.key)
 
     def _pause(self) -> None:
         if self._stop.wait(self._intervals.look):
@@ -93,29 +93,29 @@ class GatewayTurns:
 
     # --- one turn -------------------------------------------------------------------------
 
-    def run(self, order: TurnRequest, found: Conversation) -> TurnResult:
+    def run(self, order: TurnRequest, conversation: Conversation) -> TurnResult:
         """Run a turn and wait for its end and its delivery. Raises NotNow, NotRunning."""
         with ExitStack() as stack:
             stack.callback(self.hidden.pop, order.marker, None)
             turn = stack.enter_context(self._tracker.tracking(order))
-            where = token(found.source)
+            where = channel_token(conversation.source)
             delivery = stack.enter_context(self._deliveries.tracking(order.text, where))
-            outcome: dict[str, Any] = {"session": found.key, "started": time.time()}
+            outcome: dict[str, Any] = {"session": conversation.key, "started": time.time()}
             try:
-                waited = self._begin(order, found, delivery)
+                waited = self._begin(order, conversation, delivery)
             except CannotBegin as exc:
                 outcome |= {"error": str(exc), "ended": time.time()}
                 return TurnResult("", outcome, began=False)
             outcome |= {"started": time.time(), **self._waited(order, waited)}
             deadline = time.monotonic() + order.timeout if order.timeout else None
-            error = self._until_ended(found, turn, delivery, deadline)
+            error = self._until_ended(conversation, turn, delivery, deadline)
             outcome["ended"] = time.time()
             if error:
                 if turn.began.is_set() and not turn.ended.is_set():
                     hidden = order.jobs[-1].plan.reply in ("sender", "none")
                     self.abandoned.put(turn.session_id, hidden)
                 return TurnResult("", outcome | {"error": error}, began=turn.began.is_set())
-            return self._judged(order, found, turn, delivery, outcome)
+            return self._judged(order, conversation, turn, delivery, outcome)
 
     def _waited(self, order: TurnRequest, waited: bool) -> dict[str, Any]:
         arrived = order.jobs[0].arrived
@@ -124,25 +124,29 @@ class GatewayTurns:
         told: dict[str, Any] = {"waited_s": round(max(0.0, seconds), 1)}
         return told | ({"queued_behind": True} if waited or any(behind) else {})
 
-    def _begin(self, order: TurnRequest, found: Conversation, delivery: TrackedDelivery) -> bool:
+    def _begin(
+        self, order: TurnRequest, conversation: Conversation, delivery: TrackedDelivery
+    ) -> bool:
         """Hand the turn over to Hermes, once it is nobody else's turn; whether it waited."""
         waited = False
-        while self._hand_over(order, found, delivery):
+        while self._hand_over(order, conversation, delivery):
             waited = True
             self._pause()
-            self.until_idle(found)
+            self.until_idle(conversation)
         return waited
 
-    def _hand_over(self, order: TurnRequest, found: Conversation, delivery: TrackedDelivery) -> str:
+    def _hand_over(
+        self, order: TurnRequest, conversation: Conversation, delivery: TrackedDelivery
+    ) -> str:
         """Return "" when the turn is Hermes's, else what goes on there instead."""
         if not self._granted():  # then it is placed again, as a note
             raise NotNow("the grant for gateway turns was taken away")
         try:
             return self._hermes.begin(
                 order.text,
-                found.source,
-                found.key,
-                lambda: self._obstacle(found),
+                conversation.source,
+                conversation.key,
+                lambda: self._obstacle(conversation),
                 delivery.handed_over,
             )
         except Unreachable as exc:
@@ -152,21 +156,21 @@ class GatewayTurns:
         except Exception as exc:
             raise CannotBegin(f"Hermes: {type(exc).__name__}: {exc}"[:300]) from exc
 
-    def _obstacle(self, found: Conversation) -> str:
+    def _obstacle(self, conversation: Conversation) -> str:
         """Return what goes on there, "" for nothing; a person may have lost the right."""
-        if why := self._busy(found):
+        if why := self._busy(conversation):
             return why
-        if not found.owner and not self._hermes.may_talk(found.source):
-            who = getattr(found.source, "user_id", None) or "who wrote there"
+        if not conversation.owner and not self._hermes.may_talk(conversation.source):
+            who = getattr(conversation.source, "user_id", None) or "who wrote there"
             raise CannotBegin(f"{who} may no longer talk to this agent")
-        self._hermes.listen(found.source, self._deliveries.on_complete)
+        self._hermes.listen(conversation.source, self._deliveries.on_complete)
         return ""
 
     # --- its end --------------------------------------------------------------------------
 
     def _until_ended(
         self,
-        found: Conversation,
+        conversation: Conversation,
         turn: TrackedTurn,
         delivery: TrackedDelivery,
         deadline: float | None,
@@ -178,7 +182,7 @@ class GatewayTurns:
                 raise NotRunning(STOPPING)
             if deadline is not None and time.monotonic() > deadline:
                 return "the time limit is over; the turn goes on in Hermes"
-            if not delivery.done.is_set() and self._goes_on(found):
+            if not delivery.done.is_set() and self._goes_on(conversation):
                 quiet = time.monotonic()
             elif time.monotonic() - quiet > self._intervals.settle:
                 return self._unsaid(turn)
@@ -191,16 +195,16 @@ class GatewayTurns:
             raise NotNow(f"{AWAY}{why}")
         return "Hermes did not begin the turn (gateway.log says why)"
 
-    def _goes_on(self, found: Conversation) -> bool:
+    def _goes_on(self, conversation: Conversation) -> bool:
         try:
-            return bool(self._busy(found))
+            return bool(self._busy(conversation))
         except NotNow:  # it drains or reconnects; the turn may go on all the same
-            return self._hermes.in_turn(found.key)
+            return self._hermes.in_turn(conversation.key)
 
     def _judged(
         self,
         order: TurnRequest,
-        found: Conversation,
+        conversation: Conversation,
         turn: TrackedTurn,
         delivery: TrackedDelivery,
         outcome: dict[str, Any],
@@ -224,14 +228,14 @@ class GatewayTurns:
             return TurnResult(answer, outcome | {"hidden": True}, well=well)
         if is_silent(answer):  # then nobody is told anything, on purpose
             return TurnResult("", outcome | {"silent": True}, well=well)
-        return TurnResult(answer, outcome, well=well, shown=self._delivered(found, delivery))
+        return TurnResult(answer, outcome, well=well, shown=self._delivered(conversation, delivery))
 
-    def _delivered(self, found: Conversation, delivery: TrackedDelivery) -> Told:
+    def _delivered(self, conversation: Conversation, delivery: TrackedDelivery) -> Told:
         until = time.monotonic() + self._intervals.delivery
         while not delivery.done.wait(self._intervals.look):
             if self._stop.is_set() or time.monotonic() > until:
                 break
-        shown: Told = {"to": token(found.source), "at": time.time()}
+        shown: Told = {"to": channel_token(conversation.source), "at": time.time()}
         if delivery.result == "success":
             return {"result": "answered", **shown}
         reason = "the platform did not take the answer (gateway.log says why)"

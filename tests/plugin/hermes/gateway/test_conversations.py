@@ -8,8 +8,7 @@ from wakebus.adapters.errors import BadChannel
 from wakebus.plugin.hermes.gateway.conversations import (
     MAX_HEARD,
     Conversations,
-    RecentSpeakers,
-    token,
+    channel_token,
 )
 from wakebus.plugin.hermes.host_api.private_gateway import PrivateGateway
 
@@ -31,10 +30,10 @@ def found(conversations: Conversations, channel: str) -> str:
 def test_who_was_heard_last(town: Town, conversations: Conversations) -> None:
     """HERMES-3.2: before the newest stored session."""
     town.runner.session_store.put(group(user="u2"))
-    conversations.speakers.remember(group(user="u2"))
-    conversations.speakers.remember(group(user="u1"))
+    conversations.remember_speaker(group(user="u2"))
+    conversations.remember_speaker(group(user="u1"))
     assert found(conversations, "mattermost:grp1").endswith(":u1")
-    conversations.speakers.remember(group(user="u2"))
+    conversations.remember_speaker(group(user="u2"))
     assert found(conversations, "mattermost:grp1").endswith(":u2")
 
 
@@ -48,8 +47,8 @@ def test_the_newest_stored_session(town: Town, conversations: Conversations) -> 
 def test_who_may_no_longer_talk(town: Town, conversations: Conversations) -> None:
     """HERMES-3.2: is nobody, and so is a stranger who is only heard."""
     town.runner.session_store.put(group(user="u1"))
-    conversations.speakers.remember(group(user="u1"))
-    conversations.speakers.remember(group(user="stranger"))
+    conversations.remember_speaker(group(user="u1"))
+    conversations.remember_speaker(group(user="stranger"))
     assert found(conversations, "mattermost:grp1").endswith(":u1")
     town.runner.allowed.clear()
     assert found(conversations, "mattermost:grp1") == ""
@@ -83,9 +82,9 @@ def test_by_key_and_by_id(town: Town, conversations: Conversations) -> None:
 
 def test_tokens(town: Town) -> None:
     """A source's channel is what leads back to it."""
-    assert token(dm()) == "mattermost:dm1"
-    assert token(group(thread_id="t 1")) == "mattermost:grp1?thread=t 1"
-    assert token(object()) == ""
+    assert channel_token(dm()) == "mattermost:dm1"
+    assert channel_token(group(thread_id="t 1")) == "mattermost:grp1?thread=t 1"
+    assert channel_token(object()) == ""
 
 
 def test_the_home_channel(town: Town) -> None:
@@ -138,10 +137,9 @@ def test_half_built_is_empty() -> None:
     assert conversations.at_home(GRP, "dm") is None and conversations.by_id("x") is None
 
 
-def test_the_memory_is_bounded() -> None:
+def test_the_memory_is_bounded(conversations: Conversations) -> None:
     """HERMES-3.10: of persons in chats, the oldest are forgotten."""
-    speakers = RecentSpeakers()
     for number in range(MAX_HEARD + 5):
-        speakers.remember(dm(f"dm{number}"))
-    assert len(speakers.newest_first()) == MAX_HEARD
-    assert speakers.newest_first()[0].chat_id == f"dm{MAX_HEARD + 4}"
+        conversations.remember_speaker(dm(f"dm{number}"))
+    assert conversations.people(parse("mattermost:dm4")) == []
+    assert conversations.people(parse("mattermost:dm5")) == [dm("dm5")]

@@ -13,7 +13,7 @@ from fakes.host import deliver
 from wakebus.broker.protocol.message import Message
 from wakebus.plugin.hermes.gateway import live_send
 from wakebus.plugin.hermes.gateway.conversations import Conversations
-from wakebus.plugin.hermes.gateway.live_send import LiveSender, told, told_by
+from wakebus.plugin.hermes.gateway.live_send import LiveSender, channel_result, result_of_call
 from wakebus.plugin.hermes.host_api.protocol import Unreachable
 
 FAILED = SendResult(False, error="Failed to create post")
@@ -48,7 +48,7 @@ FAILED = SendResult(False, error="Failed to create post")
 )
 def test_a_send_result(result: Any, expected: dict[str, Any]) -> None:
     """HERMES-3.8, peer failure 5: the object is true also when it failed; its fields are read."""
-    found = told(result, 7.0)
+    found = channel_result(result, 7.0)
     assert expected.items() <= found.items() and found["at"] == 7.0
     assert ("reason" in found) == (found["result"] != "sent")
 
@@ -67,7 +67,7 @@ def test_a_send_that_raises(error: Exception, expected: str) -> None:
     def send() -> Any:
         raise error
 
-    assert told_by(send)["result"] == expected
+    assert result_of_call(send)["result"] == expected
 
 
 class Courier:

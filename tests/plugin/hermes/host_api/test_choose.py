@@ -89,7 +89,7 @@ def test_argv_and_environment_decide_nothing(monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.parametrize("inject", [None, 1, lambda content, role="user": True, print])
 def test_the_way_to_a_gateway(inject: Any) -> None:
-    """HERMES-3.6: by looking inside, but where Hermes offers to reach a session."""
+    """HERMES-2.15, HERMES-3.6: by looking inside, unless Hermes offers to reach a session."""
 
     def newer(content: str, role: str = "user", *, session_key: str | None = None) -> bool:
         return True

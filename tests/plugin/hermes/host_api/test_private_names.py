@@ -37,7 +37,7 @@ def private_names(tree: ast.AST) -> Iterator[str]:
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(ROOT)))
 def test_no_private_name_stands_elsewhere(file: Path) -> None:
-    """HERMES-3.9: where Hermes changes inside, one room changes."""
+    """HERMES-2.15: where Hermes changes inside, one room changes."""
     found = set(private_names(ast.parse(file.read_text(encoding="utf-8"))))
     assert not found - STANDARD
 

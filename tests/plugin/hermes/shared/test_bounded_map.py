@@ -9,3 +9,4 @@ def test_the_memory_is_bounded() -> None:
     for name in ("a", "b", "a", "c"):
         kept.put(name, name.upper())
     assert [kept.get(name) for name in "abc"] == ["A", None, "C"]
+    assert kept.newest_first() == ["C", "A"]
