@@ -1,86 +1,215 @@
 """
 The broker's settings: `bus/wakebus.toml`, then `WAKEBUS_<NAME>`, over these defaults.
 
-Checked by hand: pydantic costs 0.4 s of every start (measured), a whole start takes 0.15 s.
+Rule 1: the fields of Settings are the one list: SETTINGS.md and the model of pydantic
+(server/settings_model.py) are made from it. Rule 2: checked by msgspec, which the broker has loaded
+anyway: pydantic takes longer than its whole start.
 """
 
 import math
+import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
+from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, get_args
+
+import msgspec
+from msgspec import Meta
 
 from wakebus.broker.errors import WakebusError
 
 
 class BadSettings(WakebusError):
-    """A setting is unknown or wrong; the text names file or variable, and key."""
+    """A setting is unknown or wrong; the text names file and line, or variable, and key."""
 
     code = "bad_settings"
 
 
-class Settings(NamedTuple):
-    """Seconds, bytes and counts; PROTOCOL.md tells what each one rules."""
+def _number(unit: str, description: str, most: int = 10**9) -> Meta:
+    return Meta(gt=0, le=most, description=description, extra={"unit": unit})
 
-    mailbox_messages: int = 10_000
-    mailbox_bytes: int = 64 << 20
-    window_lanes: int = 64
-    window_bytes: int = 4 << 20
-    attempts: int = 5
-    stale_s: float = 10.0  # five missed beats
-    reclaim_s: float = 10.0  # a holder's time to come back after a broker start
-    ephemeral_s: float = 60.0  # what a name that got its suffix from the bus outlives its holder
-    known_days: float = 30.0
-    retention_days: float = 7.0
-    store_bytes: int = 2 << 30
-    events_in_hwm: int = 10_000
-    events_out_hwm: int = 2_000  # events that wait for one slow subscriber; beyond, it misses them
-    log_bytes: int = 5 << 20
-    log_files: int = 3
-    services: bool = True
+
+def _bytes(description: str) -> Meta:
+    return _number("bytes", description, 10**15)
+
+
+class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What PROTOCOL.md calls a *(setting)*."""
+
+    mailbox_messages: Annotated[
+        int,
+        _number("messages", "messages that wait for one endpoint; one more is mailbox_full"),
+    ] = 10_000
+    mailbox_bytes: Annotated[
+        int,
+        _bytes("bytes of what waits for one endpoint; one more message is mailbox_full"),
+    ] = 64 << 20
+    window_lanes: Annotated[
+        int,
+        _number("lanes", "lanes of one endpoint that are in its holder's hands; others wait"),
+    ] = 64
+    window_bytes: Annotated[
+        int,
+        _bytes("bytes that are in one holder's hands; what is beyond waits on disk"),
+    ] = 4 << 20
+    attempts: Annotated[
+        int,
+        _number("deliveries", "deliveries of a message before it is a dead letter"),
+    ] = 5
+    stale_s: Annotated[
+        float,
+        _number("s", "time without a beat (one is due every 2 s) until a holder is silent"),
+    ] = 10.0
+    reclaim_s: Annotated[
+        float,
+        _number("s", "time for a holder to come back after a start of the broker"),
+    ] = 10.0
+    ephemeral_s: Annotated[
+        float,
+        _number("s", "time that a name whose suffix is the bus's outlives its holder"),
+    ] = 60.0
+    known_days: Annotated[
+        float,
+        _number("days", "time that a name is known after it was registered last"),
+    ] = 30.0
+    retention_days: Annotated[
+        float,
+        _number("days", "time that a message is kept after it has ended"),
+    ] = 7.0
+    store_bytes: Annotated[
+        int,
+        _bytes("bytes that the store holds at most; near it, ended messages go early"),
+    ] = 2 << 30
+    events_in_hwm: Annotated[
+        int,
+        _number("events", "events of one publisher that wait at the broker"),
+    ] = 10_000
+    events_out_hwm: Annotated[
+        int,
+        _number("events", "events that wait for one slow subscriber; it misses those beyond"),
+    ] = 2_000
+    log_bytes: Annotated[
+        int,
+        _bytes("bytes of a log (the broker's, a service's) before it rotates"),
+    ] = 5 << 20
+    log_files: Annotated[
+        int,
+        _number("files", "old files of each log that are kept"),
+    ] = 3
+    services: Annotated[
+        bool,
+        Meta(description="run what comes with the broker: the courier", extra={"unit": ""}),
+    ] = True
+
+
+class SettingField(NamedTuple):
+    """A field of Settings; a number is above 0 and at most `most`."""
+
+    name: str
+    kind: type[bool] | type[int] | type[float]
+    unit: str
+    default: bool | int | float
+    description: str
+    most: int
+
+    @property
+    def variable(self) -> str:
+        """The environment variable that goes over wakebus.toml."""
+        return f"WAKEBUS_{self.name.upper()}"
+
+
+class GivenSetting(NamedTuple):
+    """A value as it stands in a file or a variable, and where."""
+
+    key: str
+    value: Any
+    where: str
+
+
+@cache
+def fields() -> Mapping[str, SettingField]:
+    """Return the fields of Settings by name, in their order."""
+    found = {}
+    for field in msgspec.structs.fields(Settings):
+        kind, meta = get_args(field.type)
+        about = (field.name, kind, meta.extra["unit"], field.default, meta.description)
+        found[field.name] = SettingField(*about, meta.le or 0)
+    return found
 
 
 def load(file: Path, environ: Mapping[str, str]) -> Settings:
     """Return the settings in force, or raise BadSettings."""
-    values: dict[str, Any] = {}
-    for key, raw in _read(file).items():
-        values[key] = _check(key, raw, f"{file}: {key}")
-    for key in Settings._fields:
-        if (text := environ.get(f"WAKEBUS_{key.upper()}")) is not None:
-            values[key] = _check(key, _parse(text), f"WAKEBUS_{key.upper()}")
-    return Settings(**values)
+    given = [*given_in_file(file), *given_in_variables(environ)]
+    return Settings(**{one.key: _checked(one) for one in given})
 
 
-def _read(file: Path) -> dict[str, Any]:
+def given_in_file(file: Path) -> Iterator[GivenSetting]:
+    """Yield what stands in wakebus.toml, nothing if there is none. Raises BadSettings."""
     try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
+        text = file.read_text(encoding="utf-8")
+        values = tomllib.loads(text)
     except FileNotFoundError:
-        return {}
+        return
     except (OSError, ValueError) as exc:
         raise BadSettings(f"{file}: {exc}") from exc
+    for key, value in values.items():
+        line = _line_of(key, text)
+        yield _given(key, value, f"{file}:{line}: {key}" if line else f"{file}: {key}")
 
 
-def _parse(text: str) -> Any:
+def given_in_variables(environ: Mapping[str, str]) -> Iterator[GivenSetting]:
+    """Yield what variables say; their values are written as in the file."""
+    for key, field in fields().items():
+        if (text := environ.get(field.variable)) is not None:
+            yield _given(key, _parsed(text), field.variable)
+
+
+def fault_of(given: GivenSetting) -> str:
+    """Return what is wrong with a value, as it is told; for one that was found to be wrong."""
+    key, value, where = given
+    if key not in fields():
+        near = get_close_matches(key, fields(), n=1)
+        return f"{where}: no such setting" + (f"; did you mean {near[0]}?" if near else "")
+    field = fields()[key]
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if field.kind is bool:
+        wanted = "true or false"
+    elif not number or not 0 < value < math.inf:
+        wanted = "a number above 0"
+    elif value > field.most:
+        wanted = f"at most {field.most}"
+    else:
+        wanted = "a whole number"
+    return f"{where}: {wanted}, not {value!r}"
+
+
+def _checked(given: GivenSetting) -> Any:
+    if given.key not in fields():
+        raise BadSettings(fault_of(given))
+    try:
+        return msgspec.convert(given.value, Settings.__annotations__[given.key])
+    except msgspec.ValidationError:
+        raise BadSettings(fault_of(given)) from None
+
+
+def _given(key: str, value: Any, where: str) -> GivenSetting:
+    field = fields().get(key)
+    if field and field.kind is int and isinstance(value, float) and value.is_integer():
+        value = int(value)  # 3.0 is a whole number
+    return GivenSetting(key, value, where)
+
+
+def _parsed(text: str) -> Any:
     try:
         return tomllib.loads(f"value = {text}")["value"]
     except ValueError:
         return text
 
 
-def _check(key: str, value: Any, where: str) -> Any:
-    if key not in Settings._fields:
-        near = get_close_matches(key, Settings._fields, n=1)
-        hint = f"; did you mean {near[0]}?" if near else ""
-        raise BadSettings(f"{where}: no such setting{hint}")
-    wanted = type(Settings._field_defaults[key])
-    if wanted is bool:
-        if not isinstance(value, bool):
-            raise BadSettings(f"{where}: true or false, not {value!r}")
-        return value
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not number or not 0 < value < math.inf:
-        raise BadSettings(f"{where}: a number above 0, not {value!r}")
-    if wanted is int and value != int(value):
-        raise BadSettings(f"{where}: a whole number, not {value!r}")
-    return wanted(value)
+def _line_of(key: str, text: str) -> int:
+    """Return the number of the line where a key, or its table, stands first; 0 if none is seen."""
+    place = re.compile(rf"""^[ \t]*\[*[ \t]*(["']?){re.escape(key)}\1[ \t]*[.=\]]""", re.MULTILINE)
+    found = place.search(text)
+    return text.count("\n", 0, found.start()) + 1 if found else 0

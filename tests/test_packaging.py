@@ -91,6 +91,7 @@ def test_what_is_imported_is_declared() -> None:
         "yaml": "pyyaml",
         "dotenv": "python-dotenv",
         "markdown_it": "markdown-it-py",
+        "pydantic_settings": "pydantic-settings",
     }
     from test_layers import imports_of, modules, stdlib
 

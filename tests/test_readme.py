@@ -17,7 +17,7 @@ import pytest
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from wakebus.broker.settings import Settings
+from wakebus.broker.settings import fields
 from wakebus.plugin.cli.main import VERBS
 
 ROOT = Path(__file__).parents[1]
@@ -136,10 +136,10 @@ def listed(facts: Counter[str]) -> str:
 
 
 @PAGES
-@pytest.mark.parametrize("name", Settings._fields)
+@pytest.mark.parametrize("name", fields())
 def test_every_setting_is_named_with_its_default(name: str, page: str) -> None:
     """`name` 10, or in MiB."""
-    default = Settings._field_defaults[name]
+    default = fields()[name].default
     shown = re.search(rf"`{name}` (\w+(?: MiB)?)", page)
     assert shown, f"the page does not name {name}"
     text = shown[1]

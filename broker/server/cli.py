@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
-from wakebus.broker import __version__, paths, settings
+from wakebus.broker import __version__, paths
 from wakebus.broker.address import read_address
 from wakebus.broker.errors import WakebusError
 
@@ -150,7 +150,9 @@ def stop(args: argparse.Namespace) -> int:
 
 def restart(args: argparse.Namespace) -> int:
     """Stop, then start; wrong settings are told before anything is stopped."""
-    settings.load(paths.bus_dir() / "wakebus.toml", os.environ)
+    from wakebus.broker.server.settings_model import check_broker_settings
+
+    check_broker_settings(paths.bus_dir() / "wakebus.toml", os.environ)
     stop(args)
     return start(args)
 

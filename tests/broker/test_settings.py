@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wakebus.broker.settings import BadSettings, Settings, load
+from wakebus.broker.settings import BadSettings, Settings, fields, load
 
 
 def written(folder: Path, text: str) -> Path:
@@ -29,6 +29,19 @@ def test_variables_go_over_the_file(tmp_path: Path) -> None:
     assert isinstance(found.stale_s, float)
 
 
+def test_a_whole_number_may_be_written_with_a_point(tmp_path: Path) -> None:
+    """It is the same number."""
+    found = load(written(tmp_path, "attempts = 3.0"), {"WAKEBUS_LOG_FILES": "2.0"})
+    assert (found.attempts, found.log_files) == (3, 2) and isinstance(found.attempts, int)
+
+
+def test_every_setting_says_what_it_is() -> None:
+    """Unit, bounds and words: the reference and the model are made from them."""
+    for name, field in fields().items():
+        assert field.name == name and field.description and type(field.default) is field.kind
+        assert field.kind is bool or (field.unit and 0 < field.default <= field.most)
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [
@@ -42,6 +55,10 @@ def test_variables_go_over_the_file(tmp_path: Path) -> None:
         ("stale_s = nan", "stale_s"),
         ("stale_s = inf", "stale_s"),
         ("services = 1", "services.*true or false"),
+        ("store_bytes = 1e16", "store_bytes: at most 1000000000000000, not 10000000000000000"),
+        (f"stale_s = 1{'0' * 400}", "stale_s: at most"),
+        ("log_files = 3\n\n 'attempts' = 0", r"wakebus\.toml:3: attempts: a number above 0, not 0"),
+        ("log_files = 3\n[atempts]\n", r"wakebus\.toml:2: atempts: no such setting; did you mean"),
         ("[broker]\nattempts = 3", "broker.*no such setting"),
         ("attempts = ", r"wakebus\.toml"),
         ("a = 1\na = 2", r"wakebus\.toml"),
@@ -70,7 +87,7 @@ def test_a_wrong_variable_is_named(tmp_path: Path, value: str) -> None:
         load(tmp_path / "none", {"WAKEBUS_SERVICES": value})
 
 
-@given(st.sampled_from(Settings._fields), st.text(st.characters(exclude_characters="\0")))
+@given(st.sampled_from(sorted(fields())), st.text(st.characters(exclude_characters="\0")))
 def test_any_variable_is_taken_or_named(field: str, value: str) -> None:
     """PROTOCOL-1.7: never anything else."""
     try:

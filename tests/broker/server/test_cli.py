@@ -168,7 +168,7 @@ def test_bad_settings(bus: Broker) -> None:
     (bus.folder / "wakebus.toml").write_text("atempts = 3\n")
     for verb in ("start", "run"):
         said = problem(bus, verb)
-        assert "wakebus.toml: atempts" in said and "did you mean attempts" in said
+        assert "wakebus.toml:1: atempts" in said and "did you mean attempts" in said
     (bus.folder / "wakebus.toml").unlink()
     bad = bus.command("start", WAKEBUS_ATTEMPTS="many")
     assert bad.returncode == 1 and "WAKEBUS_ATTEMPTS" in bad.stderr
