@@ -15,8 +15,8 @@ from wakebus.adapters.errors import BadTarget
 Shapes = Mapping[str, re.Pattern[str]]
 
 # Of a platform whose chats are names of ours; the URL stands in a setting that is called after it.
-NAMES: Final[Shapes] = {"name": re.compile(r"([A-Za-z0-9][A-Za-z0-9_-]{0,63})")}
-NAMED: Final = "a name of 1 to 64 of A-Z a-z 0-9 _ -, whose URL is in"
+NAME_SHAPES: Final[Shapes] = {"name": re.compile(r"([A-Za-z0-9][A-Za-z0-9_-]{0,63})")}
+NAME_RULE: Final = "a name of 1 to 64 of A-Z a-z 0-9 _ -, whose URL is in"
 
 
 def kind_of(platform: str, chat_id: str, shapes: Shapes, right: str) -> str:
@@ -27,30 +27,30 @@ def kind_of(platform: str, chat_id: str, shapes: Shapes, right: str) -> str:
     raise BadTarget(f"{platform} chat {chat_id[:80]!r}: {right}")
 
 
-def bare(chat_id: str, shape: re.Pattern[str]) -> str:
+def without_prefix(chat_id: str, shape: re.Pattern[str]) -> str:
     """Return the id without the prefix that says its kind."""
     found = shape.fullmatch(chat_id)
     return found[1] if found else chat_id
 
 
-def variable(before: str, name: str, behind: str = "") -> str:
+def setting_of(before: str, name: str, behind: str = "") -> str:
     """Return the setting that is called after a name: my-ci → WEBHOOK_MY_CI_URL."""
     return f"{before}{name.upper().replace('-', '_')}{behind}"
 
 
-def variables(env: Mapping[str, str], before: str, behind: str = "") -> list[str]:
+def settings_like(env: Mapping[str, str], before: str, behind: str = "") -> list[str]:
     """Return the settings of this kind that have a value, sorted."""
     kind = re.compile(f"{before}[A-Z0-9_]+{behind}")
     return sorted(name for name in env if kind.fullmatch(name) and env[name].strip())
 
 
-def no_thread(platform: str, chat_id: str, thread: str | None) -> None:
+def refuse_thread(platform: str, chat_id: str, thread: str | None) -> None:
     """Raise BadTarget for a thread where there is none."""
     if thread is not None:
         raise BadTarget(f"{platform} chat {chat_id[:80]!r}: no threads there; leave ?thread= out")
 
 
-def with_thread(
+def split_thread(
     platform: str, chat_id: str, thread: str | None, both: re.Pattern[str], shape: re.Pattern[str]
 ) -> tuple[str, str | None]:
     """

@@ -35,7 +35,7 @@ class Meaning(NamedTuple):
     scope: Scope = "chat"
 
 
-def error(meaning: Meaning, text: str, wait_s: float | None = None) -> DeliveryError:
+def error_for(meaning: Meaning, text: str, wait_s: float | None = None) -> DeliveryError:
     """Return the error that a meaning is; `wait_s`: what the answer itself asks for."""
     if meaning.kind == "throttled":
         wait = meaning.wait_s if wait_s is None else wait_s

@@ -15,12 +15,12 @@ from wakebus.adapters.base import File, Request, length
 _JSON: Final = {"Content-Type": "application/json; charset=utf-8"}
 
 
-def post(url: str, body: Mapping[str, Any], **headers: str) -> Request:
+def post_json(url: str, body: Mapping[str, Any], **headers: str) -> Request:
     """Return a POST of JSON; in the names of headers `_` stands for `-`."""
-    return Request(url, compact(body).encode(), {**_JSON, **_named(headers)})
+    return Request(url, compact_json(body).encode(), {**_JSON, **_named(headers)})
 
 
-def multipart(
+def post_form(
     url: str, fields: Mapping[str, str], files: Mapping[str, File], **headers: str
 ) -> Request:
     """
@@ -59,31 +59,31 @@ def _named(headers: Mapping[str, str]) -> dict[str, str]:
     return {name.replace("_", "-"): value for name, value in headers.items()}
 
 
-def compact(value: object) -> str:
+def compact_json(value: object) -> str:
     """Return JSON without spaces; text stays as it is, 3 bytes for 中 and not 6."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def utf16(text: str) -> int:
+def utf16_length(text: str) -> int:
     """Return the UTF-16 code units of `text`."""
     return length(text, "utf16")
 
 
-def utf8(text: str) -> int:
+def utf8_length(text: str) -> int:
     """Return the bytes of `text` in UTF-8."""
     return length(text, "bytes")
 
 
 def json_size(text: str) -> int:
     """Return the bytes of `text` as JSON, with its quotes."""
-    return len(compact(text).encode(errors="surrogatepass"))
+    return len(compact_json(text).encode(errors="surrogatepass"))
 
 
-def nested(text: str) -> int:
+def nested_json_size(text: str) -> int:
     """Return the bytes of `text` as JSON in a JSON string, without the quotes around it."""
-    return len(compact(compact(text)).encode(errors="surrogatepass")) - len('"\\"\\""')
+    return len(compact_json(compact_json(text)).encode(errors="surrogatepass")) - len('"\\"\\""')
 
 
-def uuid_of(key: str, limit: int) -> str:
+def fit_key(key: str, limit: int) -> str:
     """Return `key` where it fits into `limit` characters, else a hash that stands for it."""
     return key if len(key) <= limit else hashlib.sha256(key.encode()).hexdigest()[:limit]

@@ -25,7 +25,7 @@ from wakebus.adapters.errors import (
     Unavailable,
     Uncertain,
 )
-from wakebus.adapters.kit.error_codes import Meaning, error
+from wakebus.adapters.kit.error_codes import Meaning, error_for
 from wakebus.adapters.sanitize import line
 
 # Tokens, signatures and keys are long runs without a space and seldom without a digit.
@@ -40,12 +40,12 @@ _LONGEST_S: Final = 366 * 86_400.0
 Code = TypeVar("Code", bound=Hashable)
 
 
-def answer(response: Response) -> dict[str, Any]:
+def json_answer(response: Response) -> dict[str, Any]:
     """Return the JSON object in the answer, or raise what a stranger's answer means."""
     try:
         return json_object(response)
     except Uncertain as exc:
-        raise stranger(response, exc.text) from exc
+        raise unexpected(response, exc.text) from exc
 
 
 def json_object(response: Response) -> dict[str, Any]:
@@ -59,16 +59,16 @@ def json_object(response: Response) -> dict[str, Any]:
     return value
 
 
-def fine(response: Response) -> bool:
+def succeeded(response: Response) -> bool:
     return 200 <= response.status < 300
 
 
-def stranger(response: Response, text: str = "") -> DeliveryError:
+def unexpected(response: Response, text: str = "") -> DeliveryError:
     """Return the error that an answer is which the platform itself did not write."""
     status = response.status
     text = text or f"status {status}, and nothing of the platform in the answer"
     if status == 429:
-        return Throttled(text, retry_after=seconds(response, "retry-after"))
+        return Throttled(text, retry_after=retry_after(response, "retry-after"))
     if status in _LOST:
         return Rejected(f"{text}; is the base URL right?")
     # 408 is a server that got tired of reading: it may have read enough.
@@ -86,7 +86,7 @@ def refusal(
 ) -> DeliveryError:
     """Return the error that a code of the platform is; `wait_s`: what the answer asks for."""
     meaning = table.get(code, _by_status(response.status))
-    return error(meaning, reason(code, message, meaning.advice), wait_s)
+    return error_for(meaning, reason(code, message, meaning.advice), wait_s)
 
 
 def _by_status(status: int) -> Meaning:
@@ -95,11 +95,11 @@ def _by_status(status: int) -> Meaning:
     return Meaning("uncertain" if status >= 500 else "rejected")
 
 
-def text_of(found: Mapping[str, Any], name: str, response: Response) -> str:
+def text_field(found: Mapping[str, Any], name: str, response: Response) -> str:
     """Return a text that the platform's own answer has; raise what one without it means."""
     if isinstance(value := found.get(name), str) and value:
         return value
-    raise stranger(response)
+    raise unexpected(response)
 
 
 def header(response: Response, name: str) -> str:
@@ -108,7 +108,7 @@ def header(response: Response, name: str) -> str:
     return next(found, "").strip()
 
 
-def seconds(response: Response, *names: str) -> float | None:
+def retry_after(response: Response, *names: str) -> float | None:
     """
     Return the wait in the first of these headers that holds one, None without.
 
@@ -122,7 +122,7 @@ def seconds(response: Response, *names: str) -> float | None:
     return None
 
 
-def wait_of(value: object, unit: float = 1.0) -> float | None:
+def seconds_of(value: object, unit: float = 1.0) -> float | None:
     """Return the seconds of a number in an answer, None for what is none; `unit`: of one."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e12:
         return None
@@ -149,7 +149,7 @@ def _masked(said: object, limit: int) -> str:
     return whole if len(whole) <= limit else _CUT.sub("", whole[: limit - 1]) + "…"
 
 
-def token(value: object, expires_s: object) -> Token:
+def access_token(value: object, expires_s: object) -> Token:
     """Return the token of an answer, or raise Unavailable: it goes into a header as it is."""
     if not isinstance(value, str) or not _HEADER.match(value):
         raise Unavailable("the platform gave no usable access token")
@@ -159,7 +159,7 @@ def token(value: object, expires_s: object) -> Token:
 
 
 @contextmanager
-def of_a_token() -> Iterator[None]:
+def fetching_token() -> Iterator[None]:
     """Turn a doubt about a token into Unavailable: of the text nothing went out yet."""
     try:
         yield

@@ -58,15 +58,15 @@ def pair(env: Mapping[str, str], one: str, other: str) -> tuple[str, str] | None
     return None
 
 
-def base(env: Mapping[str, str], name: str, default: str) -> str:
+def base_url(env: Mapping[str, str], name: str, default: str) -> str:
     """Return a base URL without its last slash: the setting, else `default`."""
-    url = webhook(env, name) or default
+    url = webhook_url(env, name) or default
     if "?" in url:
         raise BadSetting(f"{name}: a base URL has no query, as {default}")
     return url.rstrip("/")
 
 
-def webhook(env: Mapping[str, str], name: str) -> str:
+def webhook_url(env: Mapping[str, str], name: str) -> str:
     """Return the URL in a setting, "" where it is not set; raise BadSetting for no safe URL."""
     url = setting(env, name)
     parts = _split(url)
@@ -77,7 +77,7 @@ def webhook(env: Mapping[str, str], name: str) -> str:
     return url
 
 
-def on_base(url: str, base_url: str, path: str) -> bool:
+def is_on_base(url: str, base_url: str, path: str) -> bool:
     """Whether `url` is `path` on exactly this scheme, host and port, with no userinfo."""
     found, wanted = _split(url), _split(base_url)
     if found is None or wanted is None:
@@ -86,13 +86,13 @@ def on_base(url: str, base_url: str, path: str) -> bool:
     return same and found.path == wanted.path.rstrip("/") + path and "#" not in url
 
 
-def safe(url: str) -> bool:
+def is_safe(url: str) -> bool:
     """Whether texts and credentials may go to this URL."""
     parts = _split(url)
     return parts is not None and _safe(parts)
 
 
-def needed(there: object, names: str, others: Sequence[str] = ()) -> None:
+def require(there: object, names: str, others: Sequence[str] = ()) -> None:
     """Raise BadSetting that names the variables, and those that are set, unless it is there."""
     if not there:
         known = f"; set are {', '.join(others[:10])}" if others else ""

@@ -9,7 +9,7 @@ it; raw HTML is text. Rule 5: the parser is imported with the first text that is
     parser     Markdown into tokens             render   tokens, from the inside out
     dialect    what a dialect may say           html     Telegram, Matrix
     commonmark Discord, Mattermost, ntfy, WeCom mrkdwn   Slack
-    source     DingTalk, Feishu: as written     table    columns of text
+    source     DingTalk, Feishu: as written
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ def telegram_html(text: str) -> str:
     """
     from wakebus.adapters.markdown import html, render
 
-    return render.render(text, html.Telegram())
+    return render.render(text, html.TelegramHtml())
 
 
 def telegram_plain(text: str) -> str:
@@ -44,23 +44,21 @@ def slack(text: str) -> str:
     """Return `text` in Slack's mrkdwn; `& < >` are escaped, so that it mentions nobody."""
     from wakebus.adapters.markdown import mrkdwn, render
 
-    return render.render(text, mrkdwn.Slack())
+    return render.render(text, mrkdwn.SlackMrkdwn())
 
 
 def discord(text: str) -> str:
     """Return `text` in Discord's Markdown; send it with `allowed_mentions: {"parse": []}`."""
-    from wakebus.adapters.markdown import commonmark as markdown
-    from wakebus.adapters.markdown import render
+    from wakebus.adapters.markdown import commonmark, render
 
-    return render.render(text, markdown.Discord())
+    return render.render(text, commonmark.DiscordMarkdown())
 
 
 def mattermost(text: str) -> str:
     """Return `text` in Mattermost's Markdown; `@all`, `@here`, `@name` notify nobody."""
-    from wakebus.adapters.markdown import commonmark as markdown
-    from wakebus.adapters.markdown import render
+    from wakebus.adapters.markdown import commonmark, render
 
-    return render.render(text, markdown.Mattermost())
+    return render.render(text, commonmark.MattermostMarkdown())
 
 
 def matrix_html(text: str) -> str:
@@ -71,15 +69,14 @@ def matrix_html(text: str) -> str:
     """
     from wakebus.adapters.markdown import html, render
 
-    return render.render(text, html.Matrix())
+    return render.render(text, html.MatrixHtml())
 
 
 def wecom(text: str) -> str:
     """Return `text` in WeCom's markdown: headings, bold, links, quotes, code; no `<@user>`."""
-    from wakebus.adapters.markdown import commonmark as markdown
-    from wakebus.adapters.markdown import render
+    from wakebus.adapters.markdown import commonmark, render
 
-    return render.render(text, markdown.WeCom())
+    return render.render(text, commonmark.WeComMarkdown())
 
 
 def plain(text: str) -> str:
@@ -91,10 +88,9 @@ def plain(text: str) -> str:
 
 def ntfy(text: str) -> str:
     """Return `text` in the Markdown of ntfy's web app (`markdown: true`), images as links."""
-    from wakebus.adapters.markdown import commonmark as markdown
-    from wakebus.adapters.markdown import render
+    from wakebus.adapters.markdown import commonmark, render
 
-    return render.render(text, markdown.Markdown())
+    return render.render(text, commonmark.CommonMark())
 
 
 def safe(text: str) -> str:
@@ -124,10 +120,9 @@ def feishu(text: str) -> str:
 
     Mentions are left to the caller: they are tags in the text, whatever its marks.
     """
-    from wakebus.adapters.markdown import commonmark as markdown
-    from wakebus.adapters.markdown import render
+    from wakebus.adapters.markdown import commonmark, render
 
-    return render.with_coded_tables(text, markdown.Markdown())
+    return render.with_coded_tables(text, commonmark.CommonMark())
 
 
 def has_marks(text: str) -> bool:

@@ -38,7 +38,7 @@ _WECOM_LINK: Final = re.compile(r"\](?=\(|\Z)")
 _WECOM_START: Final = re.compile(r"^(?=#{1,6} |>)", re.MULTILINE)
 
 
-class Markdown(Dialect):
+class CommonMark(Dialect):
     """CommonMark; ntfy's web app reads no more (react-remark without extensions)."""
 
     MARKS: ClassVar[Mapping[str, str]] = {"strong": "**", "em": "*", "s": "~~"}
@@ -92,7 +92,7 @@ class Markdown(Dialect):
         return "***"
 
 
-class Mattermost(Markdown):
+class MattermostMarkdown(CommonMark):
     """Markdown with tables and bare links; it shows line ends as they are."""
 
     BOXES: ClassVar = ("[ ] ", "[x] ")
@@ -116,7 +116,7 @@ class Mattermost(Markdown):
         return "\n".join(f"| {' | '.join(row)} |" for row in shown)
 
 
-class Discord(Markdown):
+class DiscordMarkdown(CommonMark):
     """Headings to level 3, no tables, links to the web only; no `@` and `<…>` of its own."""
 
     NEWLINE: ClassVar = "\n"
@@ -152,7 +152,7 @@ class Discord(Markdown):
         return "———"
 
 
-class WeCom(Dialect):
+class WeComMarkdown(Dialect):
     """
     Headings, bold, links, quotes and code in a line; no escape.
 

@@ -3,17 +3,19 @@ What a dialect of markup has to say about each mark; by itself: none, text that 
 
 Rule 1: pure. Rule 2: what arrives as words is the text's own, unescaped; what arrives as
 rendered is this dialect's already. Rule 3: a dialect overrides what its platform does otherwise.
+Rule 4: in a table as text Chinese and emoji take two columns, accents none (Unicode UAX 11); a wide
+cell does not widen its column without end: the output stays a small multiple.
 """
 
 import re
+import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar, Final
 
 from wakebus.adapters.markdown.parser import pieces
-from wakebus.adapters.markdown.table import aligned
 
 # After this a platform's parser sees no mention, link or mark; a reader sees nothing. Cleaning
-# (markup.plain) has taken it out of what came in.
+# (sanitize.plain) has taken it out of what came in.
 ZWSP: Final = "\u200b"
 # Where a line of code begins that stays at the line's beginning; taken out in the end.
 FIXED: Final = "\x05"
@@ -22,6 +24,8 @@ _AT: Final = re.compile(r"(?<![A-Za-z0-9])@")
 _CALLS: Final = re.compile(
     r"<(?=users/|at[\s>]|/at>|!(?:channel|here|everyone|subteam))", re.IGNORECASE
 )
+
+_WIDEST: Final = 40  # columns; a longer cell of a table stands out of its column
 
 
 class Dialect:
@@ -96,7 +100,7 @@ class Dialect:
 
     def table(self, rows: Sequence[Sequence[str]], aligns: Sequence[str]) -> str:
         """Return a table, its head first; cells are bare words where CODED_TABLES, else lines."""
-        return self.fence(aligned(rows, aligns), "")
+        return self.fence(aligned_table(rows, aligns), "")
 
     def blocks(self, blocks: Sequence[str], close: Sequence[bool]) -> str:
         """Return blocks below each other; `close[i]`: no empty line behind block i."""
@@ -129,3 +133,39 @@ class Quiet(Dialect):
 def _behind(room: str, lines: str) -> str:
     """Return `lines`, each that is not empty behind `room`."""
     return _FIRST.sub(room, lines)
+
+
+def display_width(text: str) -> int:
+    """Return how many columns `text` takes in a font of fixed width."""
+    return len(text) if text.isascii() else sum(map(_columns, text))
+
+
+def aligned_table(rows: Sequence[Sequence[str]], aligns: Sequence[str]) -> str:
+    """Return rows, of which the first is the head, as lines; `aligns`: "", left, right, center."""
+    short = [_without_empty_end(row) for row in rows]
+    widths = [0] * max(map(len, short), default=0)
+    for row in short:
+        for i, cell in enumerate(row):
+            widths[i] = max(widths[i], min(display_width(cell), _WIDEST))
+    right = {i for i, align in enumerate(aligns) if align == "right"}
+    lines = [
+        " | ".join(_padded(cell, widths[i], i in right) for i, cell in enumerate(row)).rstrip()
+        for row in short
+    ]
+    return "\n".join([*lines[:1], "-+-".join("-" * wide for wide in widths), *lines[1:]])
+
+
+def _columns(char: str) -> int:
+    if unicodedata.category(char) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
+
+
+def _without_empty_end(row: Sequence[str]) -> Sequence[str]:
+    filled = next((i for i in range(len(row), 0, -1) if row[i - 1]), 0)
+    return row[:filled]
+
+
+def _padded(cell: str, wide: int, right: bool) -> str:
+    room = " " * (wide - display_width(cell))
+    return room + cell if right else cell + room

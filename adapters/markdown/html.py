@@ -62,7 +62,7 @@ class Html(Dialect):
         return f"<{tag}>{rendered}</{tag}>"
 
 
-class Telegram(Html):
+class TelegramHtml(Html):
     """Lines and a few tags; quotes are not nested, and code has no tags in it."""
 
     MARKS: ClassVar[Mapping[str, str]] = {"strong": "b", "em": "i", "s": "s"}
@@ -102,7 +102,7 @@ class TelegramPlain(Dialect):
         return self.text(words)
 
 
-class Matrix(Html):
+class MatrixHtml(Html):
     """The subset of HTML that the specification lists."""
 
     MARKS: ClassVar[Mapping[str, str]] = {"strong": "strong", "em": "em", "s": "del"}

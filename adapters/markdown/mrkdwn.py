@@ -26,7 +26,7 @@ def escaped(words: str) -> str:
     return words.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-class Slack(Dialect):
+class SlackMrkdwn(Dialect):
     """Marks of one character, links in <>."""
 
     MARKS: ClassVar[Mapping[str, str]] = {"strong": "*", "em": "_", "s": "~"}

@@ -42,7 +42,7 @@ class Block(NamedTuple):
     tight: bool
 
 
-class Open(NamedTuple):
+class OpenBlock(NamedTuple):
     """A block that is not closed yet (None: the text itself), and what is in it."""
 
     token: Token | None
@@ -113,10 +113,10 @@ def _seen(words: str) -> bool:
 
 
 def _blocks(tokens: Sequence[Token], dialect: Dialect) -> str:
-    stack = [Open(None, [])]
+    stack = [OpenBlock(None, [])]
     for at, token in enumerate(tokens):
         if token.nesting > 0:
-            stack.append(Open(token, []))
+            stack.append(OpenBlock(token, []))
         elif token.nesting < 0:
             closed = stack.pop()
             stack[-1].inner.append(_closed(closed.token or token, closed.inner, stack, dialect))
@@ -160,7 +160,7 @@ def _box(token: Token, dialect: Dialect) -> str:
 
 
 def _closed(
-    token: Token, inner: Sequence[Block], around: Sequence[Open], dialect: Dialect
+    token: Token, inner: Sequence[Block], around: Sequence[OpenBlock], dialect: Dialect
 ) -> Block:
     """Return the block that `token` opened, with all that is in it."""
     tight = all(block.tight for block in inner)
@@ -172,7 +172,7 @@ def _closed(
 
 
 def _contained(
-    token: Token, inner: Sequence[Block], around: Sequence[Open], dialect: Dialect
+    token: Token, inner: Sequence[Block], around: Sequence[OpenBlock], dialect: Dialect
 ) -> str:
     if token.type == "heading_open":
         return dialect.heading("".join(block.rendered for block in inner), int(token.tag[1:]))

@@ -1,6 +1,6 @@
 """
-What each platform says and wants to hear; one pure file per platform, beside its adapter.
+One platform, one file: its ids, limits and codes, then its adapter, then the reading of answers.
 
-Rule 1: pure. Rule 2: its docstring names the sources of its codes and limits (the platform's error
-lists, by way of its SDKs and public reports).
+Rule 1: pure. Rule 2: at most 300 lines of code. Rule 3: the docstring names the sources of codes
+and limits (the platform's error lists, by way of its SDKs and public reports).
 """

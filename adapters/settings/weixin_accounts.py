@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from wakebus.adapters.platforms.weixin_facts import CONTEXTS, TOKEN
+from wakebus.adapters.platforms.weixin import CONTEXTS, TOKEN
 from wakebus.broker.system.cached_file import LastGood, json_of
 
 log = logging.getLogger(__name__)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wakebus.adapters.base import Request, Response
 from wakebus.adapters.errors import Unavailable, Uncertain
-from wakebus.adapters.platforms.apprise_facts import URL_HEADER, ours, variable
+from wakebus.adapters.platforms.apprise import URL_HEADER, own_adapter_hint, setting_of
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -47,9 +47,9 @@ class AppriseCalls:
             return _answer(400, error=_MISSING)
         service = _service(library, request.headers[URL_HEADER])
         if service is None:
-            name = variable(request.url.partition(":")[2])
+            name = setting_of(request.url.partition(":")[2])
             return _answer(400, error=f"{name}: not a URL that Apprise knows")
-        if problem := ours(_schemes(service)):
+        if problem := own_adapter_hint(_schemes(service)):
             return _answer(400, error=problem)
         return _answer(200, sent=self._notified(library, service, request.body.decode()))
 

@@ -9,7 +9,7 @@ from fakes.probe import TARGET, Filer, Finder, Host, Probe, Tokened, Uploader, W
 from wakebus.adapters.base import File, Outgoing, Request, Target
 from wakebus.adapters.errors import Rejected
 from wakebus.adapters.inspect.dry_run import preview
-from wakebus.adapters.kit import requests as bodies
+from wakebus.adapters.kit import requests
 
 LONG = "one two three four five six"
 
@@ -100,7 +100,7 @@ def test_the_bytes_of_a_form(data: bytes) -> None:
         def build_request(self, target: Target, outgoing: Outgoing) -> Request:
             file = outgoing.file
             assert file
-            return bodies.multipart("probe:x", {"chat": "alice"}, {"f": file})
+            return requests.post_form("probe:x", {"chat": "alice"}, {"f": file})
 
     shown = preview(Former(), TARGET, "", "k", 0.0, {}, File("n.txt", data, "text/plain"))
     body = shown["parts"][0]["requests"][0]["body"]

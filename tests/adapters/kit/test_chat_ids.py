@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wakebus.adapters.errors import BadTarget
-from wakebus.adapters.kit.chat_ids import Shapes, bare, kind_of, variable, with_thread
-from wakebus.adapters.platforms.dingtalk_facts import IDS as DINGTALK
-from wakebus.adapters.platforms.feishu_facts import IDS as FEISHU
+from wakebus.adapters.kit.chat_ids import Shapes, kind_of, setting_of, split_thread, without_prefix
+from wakebus.adapters.platforms.dingtalk import IDS as DINGTALK
+from wakebus.adapters.platforms.feishu import IDS as FEISHU
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ from wakebus.adapters.platforms.feishu_facts import IDS as FEISHU
 def test_kinds(shapes: Shapes, chat_id: str, kind: str, id_: str) -> None:
     """A shape is one kind, and its prefix does not go out."""
     assert kind_of("x", chat_id, shapes, "") == kind
-    assert bare(chat_id, shapes[kind]) == id_
+    assert without_prefix(chat_id, shapes[kind]) == id_
 
 
 @given(st.text(max_size=40), st.sampled_from([FEISHU, DINGTALK]))
@@ -41,7 +41,7 @@ def test_anything(chat_id: str, shapes: Shapes) -> None:
     except BadTarget as exc:
         assert exc.text.startswith("x chat ") and exc.text.endswith("write it well")
     else:
-        assert not set(bare(chat_id, shapes[kind])) & set(" \t\n\"'<>{}?#&\\")
+        assert not set(without_prefix(chat_id, shapes[kind])) & set(" \t\n\"'<>{}?#&\\")
 
 
 BOTH, THREAD = re.compile(r"(c\d):(\d+)"), re.compile(r"\d+")
@@ -56,17 +56,17 @@ BOTH, THREAD = re.compile(r"(c\d):(\d+)"), re.compile(r"\d+")
 )
 def test_with_thread(chat_id: str, thread: str | None, found: tuple[str, str | None]) -> None:
     """Hermes's `chat:thread` is a chat and its thread; what has another shape stays as it is."""
-    assert with_thread("x", chat_id, thread, BOTH, THREAD) == found
+    assert split_thread("x", chat_id, thread, BOTH, THREAD) == found
 
 
 @pytest.mark.parametrize(("chat_id", "thread"), [("c1:5", "6"), ("c1", "a"), ("c1", "5\n")])
 def test_no_thread_of_that_shape(chat_id: str, thread: str) -> None:
     """Two threads, or one that is none, are refused and shown."""
     with pytest.raises(BadTarget, match="x chat 'c1"):
-        with_thread("x", chat_id, thread, BOTH, THREAD)
+        split_thread("x", chat_id, thread, BOTH, THREAD)
 
 
 def test_variable() -> None:
     """A setting that is called after a chat."""
-    assert variable("WEBHOOK_", "my-ci", "_URL") == "WEBHOOK_MY_CI_URL"
-    assert variable("APPRISE_URL_", "Ops_mail") == "APPRISE_URL_OPS_MAIL"
+    assert setting_of("WEBHOOK_", "my-ci", "_URL") == "WEBHOOK_MY_CI_URL"
+    assert setting_of("APPRISE_URL_", "Ops_mail") == "APPRISE_URL_OPS_MAIL"

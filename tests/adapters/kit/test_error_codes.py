@@ -10,7 +10,7 @@ from wakebus.adapters.errors import (
     Uncertain,
     WayClosed,
 )
-from wakebus.adapters.kit.error_codes import Meaning, error
+from wakebus.adapters.kit.error_codes import Meaning, error_for
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ from wakebus.adapters.kit.error_codes import Meaning, error
 )
 def test_kinds(kind: str, expected: type[Exception]) -> None:
     """A kind is an error."""
-    assert type(error(Meaning(kind), "x")) is expected  # type: ignore[arg-type]
+    assert type(error_for(Meaning(kind), "x")) is expected  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -33,5 +33,5 @@ def test_kinds(kind: str, expected: type[Exception]) -> None:
 )
 def test_waits(by_code: float | None, by_answer: float | None, wait: float | None) -> None:
     """The answer's hint goes before what the code says; without both there is none."""
-    found = error(Meaning("throttled", wait_s=by_code), "x", by_answer)
+    found = error_for(Meaning("throttled", wait_s=by_code), "x", by_answer)
     assert isinstance(found, Throttled) and found.retry_after == wait

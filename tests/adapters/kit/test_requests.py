@@ -8,21 +8,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wakebus.adapters.base import File, Request
-from wakebus.adapters.kit import requests as bodies
+from wakebus.adapters.kit import requests
 
 
 @given(st.text())
 def test_nested(text: str) -> None:
     """The bytes of a text as JSON in JSON, and a text's parts never measure more than it."""
-    outer = bodies.compact({"a": bodies.compact({"b": text})})
-    empty = bodies.compact({"a": bodies.compact({"b": ""})})
-    assert bodies.nested(text) == len(outer.encode(errors="surrogatepass")) - len(empty)
+    outer = requests.compact_json({"a": requests.compact_json({"b": text})})
+    empty = requests.compact_json({"a": requests.compact_json({"b": ""})})
+    assert requests.nested_json_size(text) == len(outer.encode(errors="surrogatepass")) - len(empty)
     assert json.loads(json.loads(outer)["a"])["b"] == text
 
 
 def test_post() -> None:
     """Compact JSON in UTF-8, and named headers."""
-    request = bodies.post("https://x/", {"a": "中"}, x_token="t")
+    request = requests.post_json("https://x/", {"a": "中"}, x_token="t")
     assert request.body == '{"a":"中"}'.encode()
     assert request.headers == {"Content-Type": "application/json; charset=utf-8", "x-token": "t"}
 
@@ -44,7 +44,7 @@ def parsed(request: Request) -> list[tuple[str, str | None, str, bytes]]:
 def test_multipart() -> None:
     """Fields in order, then files; bytes as they are, also those of lines; headers by name."""
     file = File("a b.png", b"\x00\xff\r\n--x\r\n", "image/png")
-    request = bodies.multipart("https://x/", {"chat": "7", "t": "中"}, {"f": file}, x_token="t")
+    request = requests.post_form("https://x/", {"chat": "7", "t": "中"}, {"f": file}, x_token="t")
     assert parsed(request) == [
         ("chat", None, "", b"7"),
         ("t", None, "", "中".encode()),
@@ -55,7 +55,7 @@ def test_multipart() -> None:
 
 def test_names_in_a_form() -> None:
     """A name breaks out of nothing: quotes and lines as browsers write them, UTF-8 as it is."""
-    body = bodies.multipart("https://x/", {}, {"f": File('"; x="\r\n报.txt', b"")}).body
+    body = requests.post_form("https://x/", {}, {"f": File('"; x="\r\n报.txt', b"")}).body
     assert 'filename="%22; x=%22%0D%0A报.txt"\r\n'.encode() in body
 
 
@@ -67,7 +67,7 @@ def test_a_boundary_of_its_own(data: bytes, value: str, name: str) -> None:
     name = name.encode(errors="replace").decode()
 
     def made(data: bytes) -> Request:
-        return bodies.multipart("https://x/", {"a": value}, {"f": File(name, data)})
+        return requests.post_form("https://x/", {"a": value}, {"f": File(name, data)})
 
     assert made(data) == made(data) != made(data + b"x")
     mark = made(data).headers["Content-Type"].partition("boundary=")[2]
@@ -77,6 +77,14 @@ def test_a_boundary_of_its_own(data: bytes, value: str, name: str) -> None:
 
 def test_sizes() -> None:
     """An emoji counts as two, as in JavaScript; bytes as UTF-8, and as JSON with its escapes."""
-    assert (bodies.utf16("a中"), bodies.utf16("😀"), bodies.utf16("")) == (2, 2, 0)
-    assert (bodies.utf8("a中"), bodies.utf8("😀"), bodies.utf8("")) == (4, 4, 0)
-    assert (bodies.json_size('a"中\n'), bodies.json_size("")) == (10, 2)
+    assert (
+        requests.utf16_length("a中"),
+        requests.utf16_length("😀"),
+        requests.utf16_length(""),
+    ) == (2, 2, 0)
+    assert (requests.utf8_length("a中"), requests.utf8_length("😀"), requests.utf8_length("")) == (
+        4,
+        4,
+        0,
+    )
+    assert (requests.json_size('a"中\n'), requests.json_size("")) == (10, 2)

@@ -10,7 +10,7 @@ from wakebus.adapters.errors import (
     Unavailable,
     Uncertain,
 )
-from wakebus.adapters.kit import responses as answers
+from wakebus.adapters.kit import responses
 from wakebus.adapters.kit.error_codes import Meaning
 
 DATE = "Fri, 27 Nov 2026 10:00:00 GMT"
@@ -27,7 +27,7 @@ DATE = "Fri, 27 Nov 2026 10:00:00 GMT"
 def test_a_stranger(status: int, expected: type[DeliveryError]) -> None:
     """A page of somebody else's: a 4xx took nothing in, a 2xx or 5xx may have."""
     with pytest.raises(DeliveryError) as caught:
-        answers.answer(Response(status, b"<html>"))
+        responses.json_answer(Response(status, b"<html>"))
     assert type(caught.value) is expected and str(status) in caught.value.text
 
 
@@ -38,7 +38,7 @@ def test_a_stranger(status: int, expected: type[DeliveryError]) -> None:
 def test_b19_a_stranger_that_says_how_long(headers: dict[str, str], wait: float | None) -> None:
     """B19, ADP-4.4: a proxy's 429 has a hint too."""
     with pytest.raises(Throttled) as caught:
-        answers.answer(Response(429, b"<html>", headers))
+        responses.json_answer(Response(429, b"<html>", headers))
     assert caught.value.retry_after == wait
 
 
@@ -47,9 +47,9 @@ def test_b19_a_stranger_that_says_how_long(headers: dict[str, str], wait: float 
 )
 def test_an_unknown_code(status: int, expected: type[DeliveryError]) -> None:
     """A code that no table lists is permanent, unless the status says more."""
-    assert type(answers.refusal({}, "new.code", "?", Response(status))) is expected
+    assert type(responses.refusal({}, "new.code", "?", Response(status))) is expected
     listed = {"new.code": Meaning("uncertain")}
-    assert type(answers.refusal(listed, "new.code", "?", Response(status))) is Uncertain
+    assert type(responses.refusal(listed, "new.code", "?", Response(status))) is Uncertain
 
 
 @pytest.mark.parametrize(
@@ -71,15 +71,15 @@ def test_an_unknown_code(status: int, expected: type[DeliveryError]) -> None:
 def test_seconds(headers: dict[str, str], wait: float | None) -> None:
     """Of the first header that has some, in any case of its name; a date by the answer's clock."""
     response = Response(429, b"", headers)
-    assert answers.seconds(response, "x-ogw-ratelimit-reset", "retry-after") == wait
+    assert responses.retry_after(response, "x-ogw-ratelimit-reset", "retry-after") == wait
 
 
 @pytest.mark.parametrize("found", [{}, {"name": ""}, {"name": 7}, {"name": None}])
 def test_text_of(found: dict[str, object]) -> None:
     """What names nothing is not the platform's answer."""
-    assert answers.text_of({"name": "a"}, "name", Response(200)) == "a"
+    assert responses.text_field({"name": "a"}, "name", Response(200)) == "a"
     with pytest.raises(Uncertain):
-        answers.text_of(found, "name", Response(200))
+        responses.text_field(found, "name", Response(200))
 
 
 @pytest.mark.parametrize(
@@ -95,12 +95,12 @@ def test_text_of(found: dict[str, object]) -> None:
 )
 def test_reason(message: object, shown: str) -> None:
     """One clean line without what looks like a credential."""
-    assert answers.reason(7, message, "do this") == shown
+    assert responses.reason(7, message, "do this") == shown
 
 
 def test_reason_with_a_url() -> None:
     """A signed URL that a platform quotes back."""
-    assert "Zm9v" not in answers.reason(7, "https://x.example/?sign=Zm9vYmFyYmF6cXV4MTIzNDU2%3D")
+    assert "Zm9v" not in responses.reason(7, "https://x.example/?sign=Zm9vYmFyYmF6cXV4MTIzNDU2%3D")
 
 
 TOKEN = "syt-1a2b3c4d5e6f7g8h9i0j"
@@ -109,7 +109,7 @@ TOKEN = "syt-1a2b3c4d5e6f7g8h9i0j"
 @pytest.mark.parametrize("before", [0, 150, 185, 200, 375, 390, 399, 5000])
 def test_a_cut_leaves_no_beginning_of_a_token(before: int) -> None:
     """What looks like a credential is hidden before the text is cut, and a cut word is left out."""
-    said = answers.reason(
+    said = responses.reason(
         TOKEN, "a" * (before % 19) + " b" * (before // 2) + f" {TOKEN} {TOKEN[:9]}c"
     )
     assert "syt-1a2" not in said.replace(f"{TOKEN[:9]}c", "")
@@ -126,19 +126,19 @@ def test_a_cut_leaves_no_beginning_of_a_token(before: int) -> None:
 )
 def test_the_wait_in_an_answer(value: object, unit: float, wait: float | None) -> None:
     """ADP-4.4: a number of seconds or milliseconds, however large; else none."""
-    assert answers.wait_of(value, unit) == wait
+    assert responses.seconds_of(value, unit) == wait
 
 
 def test_reason_is_bounded() -> None:
     """Whatever a platform writes."""
-    assert len(answers.reason("c " * 999, "m " * 9999)) < 500
+    assert len(responses.reason("c " * 999, "m " * 9999)) < 500
 
 
 @pytest.mark.parametrize("value", [None, "", 7, "a b", "a\r\nb: c", "t\u4e2d", "x" * 5000, ["t"]])
 def test_no_token(value: object) -> None:
     """What cannot stand in a header is no token."""
     with pytest.raises(Unavailable):
-        answers.token(value, 7200)
+        responses.access_token(value, 7200)
 
 
 @pytest.mark.parametrize(
@@ -147,17 +147,17 @@ def test_no_token(value: object) -> None:
 )
 def test_token(expires: object, held: float) -> None:
     """A time that is none is no time: the token is used once."""
-    token = answers.token("t-1", expires)
+    token = responses.access_token("t-1", expires)
     assert (token.value, token.expires_s) == ("t-1", held)
 
 
 def test_a_doubt_about_a_token() -> None:
     """It is none about the text: nothing of it went out."""
     with pytest.raises(Unavailable, match="no access token: lost"):
-        with answers.of_a_token():
+        with responses.fetching_token():
             raise Uncertain("lost")
     with pytest.raises(Rejected):
-        with answers.of_a_token():
+        with responses.fetching_token():
             raise Rejected("no")
 
 
@@ -165,4 +165,4 @@ def test_a_doubt_about_a_token() -> None:
 def test_an_answer_that_is_no_object(body: bytes) -> None:
     """ADP-4.2: what is no JSON object is uncertain, with the status in the reason."""
     with pytest.raises(Uncertain, match="200"):
-        answers.json_object(Response(200, body))
+        responses.json_object(Response(200, body))

@@ -5,14 +5,14 @@ import pytest
 from wakebus.adapters import registry
 from wakebus.adapters.errors import BadSetting
 from wakebus.adapters.kit.urls import (
-    base,
+    base_url,
     credential,
-    needed,
-    on_base,
+    is_on_base,
+    is_safe,
     pair,
-    safe,
+    require,
     setting,
-    webhook,
+    webhook_url,
 )
 
 
@@ -27,7 +27,7 @@ from wakebus.adapters.kit.urls import (
 )
 def test_safe(url: str) -> None:
     """TLS, or this machine."""
-    assert webhook({"U": f" {url} "}, "U") == url
+    assert webhook_url({"U": f" {url} "}, "U") == url
 
 
 @pytest.mark.parametrize(
@@ -41,24 +41,26 @@ def test_safe(url: str) -> None:
 def test_unsafe(url: str) -> None:
     """Anything else is refused by the variable's name, and the value is not shown."""
     with pytest.raises(BadSetting, match="MY_URL") as caught:
-        webhook({"MY_URL": url}, "MY_URL")
+        webhook_url({"MY_URL": url}, "MY_URL")
     assert "hush" not in caught.value.text
 
 
 def test_base() -> None:
     """A base has no last slash, no query and no fragment; without a setting it is the default."""
-    assert base({}, "B", "https://x.example") == "https://x.example"
-    assert base({"B": "https://y.example/p/"}, "B", "https://x.example") == "https://y.example/p"
+    assert base_url({}, "B", "https://x.example") == "https://x.example"
+    assert (
+        base_url({"B": "https://y.example/p/"}, "B", "https://x.example") == "https://y.example/p"
+    )
     for tail, says in (("?a=b", "no query"), ("#c", "no fragment"), ("#", "no fragment")):
         with pytest.raises(BadSetting, match=f"^B: .*{says}"):
-            base({"B": f"https://y.example/{tail}"}, "B", "https://x.example")
+            base_url({"B": f"https://y.example/{tail}"}, "B", "https://x.example")
 
 
 @pytest.mark.parametrize("tail", ["#f", "?wait=1#f", "#"])
 def test_a_webhook_has_no_fragment(tail: str) -> None:
     """It would swallow the query that an adapter puts behind it; the variable is named."""
     with pytest.raises(BadSetting, match=r"^DISCORD_WEBHOOK_URL: .*no fragment"):
-        webhook({"DISCORD_WEBHOOK_URL": f"https://d.example/x{tail}"}, "DISCORD_WEBHOOK_URL")
+        webhook_url({"DISCORD_WEBHOOK_URL": f"https://d.example/x{tail}"}, "DISCORD_WEBHOOK_URL")
 
 
 @pytest.mark.parametrize(
@@ -82,7 +84,7 @@ def test_a_webhook_has_no_fragment(tail: str) -> None:
 )
 def test_on_base(url: str, fits: bool) -> None:
     """Only this scheme, host, port and path."""
-    assert on_base(url, "https://x.example/p", "/s") is fits
+    assert is_on_base(url, "https://x.example/p", "/s") is fits
 
 
 def test_pair() -> None:
@@ -133,14 +135,14 @@ def test_bytes_that_are_no_text(name: str) -> None:
 
 def test_needed() -> None:
     """What a chat needs is named."""
-    needed("there", "A")
+    require("there", "A")
     with pytest.raises(BadSetting, match="A and B"):
-        needed(None, "A and B")
+        require(None, "A and B")
     assert setting({"A": " x "}, "A") == "x" and setting({}, "A") == ""
 
 
 def test_a_url_of_an_answer() -> None:
     """The same rules hold for a URL that a platform gives."""
-    assert safe("https://x.example/a") and safe("http://127.0.0.1:9/a")
+    assert is_safe("https://x.example/a") and is_safe("http://127.0.0.1:9/a")
     for url in ("", "x", "ftp://x/", "http://x.example/", "https://a@x.example/", "https://x:y/"):
-        assert not safe(url)
+        assert not is_safe(url)

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from markdown_it import MarkdownIt
 
-from fakes import markdown
-from wakebus.adapters import markdown as marks
+from fakes.markdown import in_order, texts, words
+from wakebus.adapters import markdown
 
 _WORD = re.compile(r"(?:[:.\-_@]|[^\W_])+")
 
@@ -24,32 +24,32 @@ def looked_up(post: str) -> set[str]:
     return {word.rstrip(".-:_") for word in found if re.match("@.", word)}
 
 
-@given(markdown.texts())
+@given(texts())
 @settings(max_examples=50, deadline=None)
 def test_any_text_at_mattermost(text: str) -> None:
     """ADP-11.3: the server finds no name in it; ADP-11.2: all words are there."""
-    shown = marks.mattermost(text)
+    shown = markdown.mattermost(text)
     assert not looked_up(shown)
-    assert markdown.in_order(markdown.words(text), shown)
+    assert in_order(words(text), shown)
 
 
-@given(markdown.texts())
+@given(texts())
 @settings(max_examples=50, deadline=None)
 def test_any_text_at_discord_and_wecom(text: str) -> None:
     """ADP-11.3: no mention outside code, at WeCom nowhere; ADP-11.2: all words are there."""
-    discord, wecom = marks.discord(text), marks.wecom(text)
+    discord, wecom = markdown.discord(text), markdown.wecom(text)
     assert "`" in discord or not re.search(r"<[@#]|@(?:everyone|here)", discord)
     assert not re.search(r"<(?:@|/?font)", wecom)
     for shown in (discord, wecom):
-        assert markdown.in_order(markdown.words(text), shown)
+        assert in_order(words(text), shown)
 
 
-@given(markdown.texts())
+@given(texts())
 @settings(max_examples=50, deadline=None)
 def test_markdown_reads_there_as_here(text: str) -> None:
     """ADP-11.5: what ntfy gets has the same words, links and code as the text."""
-    again = marks.plain(marks.ntfy(text))
-    assert markdown.words(again) == markdown.words(marks.plain(text))
+    again = markdown.plain(markdown.ntfy(text))
+    assert words(again) == words(markdown.plain(text))
 
 
 def test_the_model_of_mattermosts_server_finds_names() -> None:
@@ -86,7 +86,7 @@ def test_the_model_of_mattermosts_server_finds_names() -> None:
 )
 def test_mattermost(text: str, shown: str) -> None:
     """ADP-11.3, ADP-11.4: what it writes for each mark, names and addresses."""
-    assert marks.mattermost(text) == shown
+    assert markdown.mattermost(text) == shown
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_discord(text: str, shown: str | None) -> None:
     """ADP-11.3, ADP-11.4: what it writes for each mark; mentions look like words."""
     if shown is None:
         shown = "*x* @\u200beveryone <\u200b@1> <\u200b#2> <\u200b@&3> <\u200b/a:4> <\u200bt:5>"
-    assert marks.discord(text) == shown
+    assert markdown.discord(text) == shown
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_discord(text: str, shown: str | None) -> None:
 )
 def test_wecom(text: str, shown: str) -> None:
     """ADP-11.3, ADP-11.7: its few marks; without an escape, signs are parted."""
-    assert marks.wecom(text) == shown
+    assert markdown.wecom(text) == shown
 
 
 @pytest.mark.parametrize(
@@ -155,10 +155,10 @@ def test_wecom(text: str, shown: str) -> None:
 )
 def test_ntfy(text: str, shown: str) -> None:
     """ADP-11.5: literal signs are escaped where they could be marks, and only there."""
-    assert marks.ntfy(text) == shown
+    assert markdown.ntfy(text) == shown
 
 
-@pytest.mark.parametrize("render", [marks.ntfy, marks.mattermost, marks.discord])
+@pytest.mark.parametrize("render", [markdown.ntfy, markdown.mattermost, markdown.discord])
 @pytest.mark.parametrize(
     "text",
     ["[ok][1]\n\n[1]: javascript:x", "*a* ![x][1]\n\n[1]: dtmd:x", "[1]: https://a.b\n\n*a*"],

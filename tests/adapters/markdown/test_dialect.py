@@ -3,16 +3,17 @@
 import pytest
 from hypothesis import given, settings
 
-from fakes import markdown
-from wakebus.adapters import markdown as marks
+from fakes.markdown import in_order, texts, words
+from wakebus.adapters import markdown
+from wakebus.adapters.markdown.dialect import aligned_table, display_width
 
 
-@given(markdown.texts())
+@given(texts())
 @settings(max_examples=50, deadline=None)
 def test_any_text_keeps_its_words(text: str) -> None:
     """ADP-11.2: in order; and a second time changes no word."""
-    shown = marks.plain(text)
-    assert markdown.in_order(markdown.words(text), shown)
+    shown = markdown.plain(text)
+    assert in_order(words(text), shown)
 
 
 @pytest.mark.parametrize(
@@ -36,4 +37,30 @@ def test_any_text_keeps_its_words(text: str) -> None:
 )
 def test_plain(text: str, shown: str) -> None:
     """ADP-11.2: what people read."""
-    assert marks.plain(text) == shown
+    assert markdown.plain(text) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "columns"), [("abc", 3), ("中文", 4), ("é", 1), ("e\u0301", 1), ("🎉", 2), ("ｗ", 2)]
+)
+def test_width(text: str, columns: int) -> None:
+    """ADP-11.6: Chinese and emoji take two columns, accents none."""
+    assert display_width(text) == columns
+
+
+def test_columns_stand_below_each_other() -> None:
+    """ADP-11.6: also with Chinese, numbers to the right, and rows of any length."""
+    rows = [["名", "n"], ["a", "10"], ["abc", "5", "more"], ["x", ""], []]
+    shown = "名  |  n\n----+----+-----\na   | 10\nabc |  5 | more\nx\n"
+    assert aligned_table(rows, ["", "right"]) == shown
+
+
+def test_a_wide_cell_widens_nothing_without_end() -> None:
+    """ADP-11.6: a thousand short rows beside a long one stay short."""
+    rows = [["a", "b"], ["x" * 5000, "y"], *[["a", "b"]] * 1000]
+    assert len(aligned_table(rows, [])) < 5000 + 1003 * 60
+
+
+def test_no_rows() -> None:
+    """Nothing makes nothing."""
+    assert aligned_table([], []).strip() == ""

@@ -6,8 +6,8 @@ from html.parser import HTMLParser
 import pytest
 from hypothesis import given, settings
 
-from fakes import markdown
-from wakebus.adapters import markdown as marks
+from fakes.markdown import in_order, texts, words
+from wakebus.adapters import markdown
 from wakebus.adapters.delivery import split
 
 TELEGRAM = {"b", "i", "s", "code", "pre", "blockquote", "a"}
@@ -48,32 +48,32 @@ class Reader(HTMLParser):
         self.text += "" if {"code", "pre"} & set(self.opened) else data
 
 
-@given(markdown.texts())
+@given(texts())
 @settings(max_examples=50, deadline=None)
 def test_any_text_in_telegrams_tags(text: str) -> None:
     """ADP-11.5: its own tags only, closed in order; ADP-11.3: no `@name`; ADP-11.2: all words."""
-    shown = marks.telegram_html(text)
+    shown = markdown.telegram_html(text)
     read = Reader(shown)
     assert read.tags <= TELEGRAM
     assert not re.search(r"(?<!\w)@\w", read.text)
-    assert markdown.in_order(markdown.words(text), shown)
+    assert in_order(words(text), shown)
     assert all(link.startswith("https://1.2") for link in read.links)
 
 
-@given(markdown.texts())
+@given(texts())
 @settings(max_examples=50, deadline=None)
 def test_any_text_in_matrixs_tags(text: str) -> None:
     """ADP-11.5: tags of the specification, closed in order; ADP-11.2: all words."""
-    shown = marks.matrix_html(text)
+    shown = markdown.matrix_html(text)
     assert Reader(shown).tags <= MATRIX
-    assert markdown.in_order(markdown.words(text), shown)
+    assert in_order(words(text), shown)
 
 
-@given(markdown.texts())
+@given(texts())
 @settings(max_examples=50, deadline=None)
 def test_any_text_without_tags_names_nobody(text: str) -> None:
     """ADP-11.3: where Telegram looks into code, too."""
-    assert not re.search(r"(?<!\w)@\w", marks.telegram_plain(text))
+    assert not re.search(r"(?<!\w)@\w", markdown.telegram_plain(text))
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_any_text_without_tags_names_nobody(text: str) -> None:
 )
 def test_telegram(text: str, shown: str) -> None:
     """ADP-11.3, ADP-11.5: what it writes for each mark."""
-    assert marks.telegram_html(text) == shown
+    assert markdown.telegram_html(text) == shown
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_telegram(text: str, shown: str) -> None:
 )
 def test_matrix(text: str, shown: str) -> None:
     """ADP-11.5: what it writes for each mark."""
-    assert marks.matrix_html(text) == shown
+    assert markdown.matrix_html(text) == shown
 
 
 @pytest.mark.parametrize(
@@ -152,14 +152,16 @@ def test_matrix(text: str, shown: str) -> None:
 )
 def test_no_pills(text: str) -> None:
     """ADP-11.3: a link that a client would show as a person or a room is words."""
-    read = Reader(marks.matrix_html(text))
+    read = Reader(markdown.matrix_html(text))
     assert not read.links
     assert not re.search(r"matrix\.to[/?#]|#/(?:@|user|room)", read.text, re.IGNORECASE)
 
 
 def test_links_that_are_no_pills() -> None:
     """ADP-11.4: a page's own `#/…` stays a link."""
-    assert Reader(marks.matrix_html("[a](https://b.c/#/jobs/1)")).links == ["https://b.c/#/jobs/1"]
+    assert Reader(markdown.matrix_html("[a](https://b.c/#/jobs/1)")).links == [
+        "https://b.c/#/jobs/1"
+    ]
 
 
 def test_parts_of_a_text_render_each_for_itself() -> None:
@@ -167,7 +169,7 @@ def test_parts_of_a_text_render_each_for_itself() -> None:
     code = "\n".join(f"line {at} <&>" for at in range(100))
     parts = split.split(f"**before**\n\n```py\n{code}\n```\n\nafter", len, 500)
     assert len(parts) > 2
-    shown = [marks.telegram_html(part) for part in parts]
+    shown = [markdown.telegram_html(part) for part in parts]
     for html in shown:
         assert Reader(html).tags
     assert sum(html.count("&lt;&amp;&gt;") for html in shown) == 100

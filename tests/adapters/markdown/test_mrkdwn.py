@@ -5,18 +5,18 @@ import re
 import pytest
 from hypothesis import given, settings
 
-from fakes import markdown
-from wakebus.adapters import markdown as marks
+from fakes.markdown import in_order, texts, words
+from wakebus.adapters import markdown
 
 
-@given(markdown.texts())
+@given(texts())
 @settings(max_examples=50, deadline=None)
 def test_any_text_mentions_nobody(text: str) -> None:
     """ADP-11.3: `<` begins nothing but a link; ADP-11.2: all words are there."""
-    shown = marks.slack(text)
+    shown = markdown.slack(text)
     assert not re.search(r"<(?!https://1\.2)", shown)
     assert not re.search("[\x00-\x08]", shown)
-    assert markdown.in_order(markdown.words(text), shown)
+    assert in_order(words(text), shown)
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_any_text_mentions_nobody(text: str) -> None:
 )
 def test_slack(text: str, shown: str) -> None:
     """ADP-11.3: what it writes for each mark; mentions are words."""
-    assert marks.slack(text) == shown
+    assert markdown.slack(text) == shown
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_slack(text: str, shown: str) -> None:
 )
 def test_marks_stand_free(text: str, shown: str) -> None:
     """ADP-11.7: Slack takes no mark beside a letter."""
-    assert marks.slack(text) == shown
+    assert markdown.slack(text) == shown
 
 
 @pytest.mark.parametrize(
@@ -73,4 +73,4 @@ def test_marks_stand_free(text: str, shown: str) -> None:
 )
 def test_literal_signs(text: str, shown: str) -> None:
     """ADP-11.7: two that could meet are shown by what looks like them; one stays as it is."""
-    assert marks.slack(text) == shown
+    assert markdown.slack(text) == shown

@@ -6,13 +6,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fakes import markdown
-from wakebus.adapters import markdown as marks
+from fakes.markdown import in_order, texts, words
+from wakebus.adapters import markdown
 from wakebus.adapters.markdown.render import has_marks
 
 RENDERS = (
-    *(marks.telegram_html, marks.telegram_plain, marks.slack, marks.discord, marks.mattermost),
-    *(marks.matrix_html, marks.wecom, marks.plain, marks.ntfy, marks.feishu),
+    *(
+        markdown.telegram_html,
+        markdown.telegram_plain,
+        markdown.slack,
+        markdown.discord,
+        markdown.mattermost,
+    ),
+    *(markdown.matrix_html, markdown.wecom, markdown.plain, markdown.ntfy, markdown.feishu),
 )
 ALIKE = str.maketrans("`~*", "ˋ∼∗")
 PROSE = st.text(st.sampled_from("abc 中文，。.,:;?'\"/()%\n0123é🎉"), max_size=40)
@@ -22,7 +28,13 @@ PROSE = st.text(st.sampled_from("abc 中文，。.,:;?'\"/()%\n0123é🎉"), max
 @settings(max_examples=50, deadline=None)
 def test_a_text_without_marks_stays_as_it_is(text: str) -> None:
     """ADP-11.2: its empty lines and its indentation too."""
-    for render in (marks.telegram_html, marks.slack, marks.discord, marks.wecom, marks.plain):
+    for render in (
+        markdown.telegram_html,
+        markdown.slack,
+        markdown.discord,
+        markdown.wecom,
+        markdown.plain,
+    ):
         assert render(text) == text
 
 
@@ -64,7 +76,7 @@ def test_what_is_nested_too_deep_is_words(render: object) -> None:
 )
 def test_texts_without_marks(text: str) -> None:
     """ADP-11.10: what says all without formatting; ADP-11.1: a product is no emphasis."""
-    assert not marks.has_marks(text)
+    assert not markdown.has_marks(text)
 
 
 @pytest.mark.parametrize(
@@ -85,7 +97,7 @@ def test_texts_without_marks(text: str) -> None:
 )
 def test_texts_with_marks(text: str) -> None:
     """ADP-11.10: what says more with it."""
-    assert marks.has_marks(text)
+    assert markdown.has_marks(text)
 
 
 TABLE = "| a | **b** |\n|---|--:|\n| 中文 | 7 |"
@@ -106,15 +118,15 @@ BLOCK = "```\na    | b\n-----+--\n中文 | 7\n```"
 )
 def test_tables_alone(text: str, shown: str) -> None:
     """ADP-11.1: Feishu's text stays as it is, but for tables, which are blocks of code."""
-    assert marks.feishu(text) == shown
+    assert markdown.feishu(text) == shown
 
 
-@given(markdown.texts())
+@given(texts())
 @settings(max_examples=50, deadline=None)
 def test_any_text_with_tables_alone(text: str) -> None:
     """ADP-11.2: its words survive, in order; without a table nothing changes."""
-    shown = marks.feishu(text)
-    assert markdown.in_order(markdown.words(text), shown)
+    shown = markdown.feishu(text)
+    assert in_order(words(text), shown)
     assert shown == text or "|" in text
 
 
@@ -135,7 +147,7 @@ def test_what_an_entity_names_is_cleaned(render: object) -> None:
 
 def test_a_nul_is_no_mark_of_ours() -> None:
     """What the dialects use in between never comes from a text."""
-    assert marks.slack("**a** \x00\x01*b\x03") == "*a* \ufffd\ufffd∗b\ufffd"
+    assert markdown.slack("**a** \x00\x01*b\x03") == "*a* \ufffd\ufffd∗b\ufffd"
 
 
 @pytest.mark.parametrize("render", RENDERS)
@@ -145,9 +157,9 @@ def test_a_nul_is_no_mark_of_ours() -> None:
 def test_what_shows_nothing_is_shown_as_it_is(render: Callable[[str], str], text: str) -> None:
     """ADP-11.2: a message of nothing is refused, and ntfy shows `triggered` and says ok."""
     shown = render(text).replace("&gt;", ">")
-    if render is marks.feishu and "|" in text:
+    if render is markdown.feishu and "|" in text:
         return  # it goes out as it is, but for tables
-    wanted = text.translate(ALIKE) if render is marks.slack else text
+    wanted = text.translate(ALIKE) if render is markdown.slack else text
     for sign in wanted.replace("\n", "").strip():
         assert sign in shown
 
@@ -156,7 +168,7 @@ PYTHON = "def f():\n    return 1  # b\n\n\tg"
 
 
 @pytest.mark.parametrize(
-    "render", [marks.telegram_html, marks.telegram_plain, marks.slack, marks.plain]
+    "render", [markdown.telegram_html, markdown.telegram_plain, markdown.slack, markdown.plain]
 )
 @pytest.mark.parametrize("text", ["- a\n\n  {}\n- b", "1. a\n   - b\n\n     {}\n", "- {}\n"])
 def test_code_in_a_list_is_the_same_code(render: Callable[[str], str], text: str) -> None:
@@ -166,7 +178,7 @@ def test_code_in_a_list_is_the_same_code(render: Callable[[str], str], text: str
     assert PYTHON in render(text.format(fence))
 
 
-@pytest.mark.parametrize("render", [marks.slack, marks.plain])
+@pytest.mark.parametrize("render", [markdown.slack, markdown.plain])
 def test_code_in_a_quote_keeps_its_spaces(render: Callable[[str], str]) -> None:
     """ADP-11.11: at the ends of its lines."""
     assert "> a  \n>\n> b" in render("> ```\n> a  \n>\n> b\n> ```").replace("&gt;", ">")

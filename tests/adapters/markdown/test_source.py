@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from fakes import markdown
-from wakebus.adapters import markdown as marks
+from fakes.markdown import in_order, texts, words
+from wakebus.adapters import markdown
 
 Z = "\u200b"
 CODE = "```py\n![a](b) = c[0](x)\n  <img> d  \n```"
@@ -19,8 +19,8 @@ EVIL = ("dtmd://x/y", "lark://c", "file:///etc", "data:text/html,x", "javascript
 def test_a_link_leads_to_the_web_only(url: str) -> None:
     """ADP-11.4: any other is words, whatever its scheme is, in a quote and a list too."""
     for before in ("", "> ", "- ", "# ", "a `b` "):
-        assert marks.safe(f"{before}[ok]({url})") == f"{before}[ok]{Z}({url})"
-    assert marks.safe(f"[ok](<{url}>)").replace(f"<{Z}", "<") == f"[ok]{Z}(<{url}>)"
+        assert markdown.safe(f"{before}[ok]({url})") == f"{before}[ok]{Z}({url})"
+    assert markdown.safe(f"[ok](<{url}>)").replace(f"<{Z}", "<") == f"[ok]{Z}(<{url}>)"
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_a_link_leads_to_the_web_only(url: str) -> None:
 )
 def test_links(text: str, shown: str | None) -> None:
     """ADP-11.4: what leads to the web, and what leads nowhere, stays as it is."""
-    assert marks.safe(text) == (text if shown is None else shown)
+    assert markdown.safe(text) == (text if shown is None else shown)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_links(text: str, shown: str | None) -> None:
 )
 def test_images(text: str, shown: str) -> None:
     """ADP-11.4: a picture from elsewhere would tell its server who reads; it is a link."""
-    assert marks.safe(text) == shown
+    assert markdown.safe(text) == shown
 
 
 @pytest.mark.parametrize(
@@ -71,32 +71,32 @@ def test_images(text: str, shown: str) -> None:
 )
 def test_code_stays_as_it_is(text: str) -> None:
     """ADP-11.11: to the character, within lists too."""
-    assert marks.safe(text) == text
+    assert markdown.safe(text) == text
 
 
 def test_code_hides_no_other_scheme() -> None:
     """ADP-11.11: where code ends, another parser may see otherwise."""
-    assert marks.safe("`[a](dtmd://x)` f[0](a: 1) f[0](std::x)") == (
+    assert markdown.safe("`[a](dtmd://x)` f[0](a: 1) f[0](std::x)") == (
         f"`[a]{Z}(dtmd://x)` f[0]{Z}(a: 1) f[0]{Z}(std::x)"
     )
-    assert marks.safe("```\n[a](dtmd://x)\n[](std::x) f[0](a: 1)\n```") == (
+    assert markdown.safe("```\n[a](dtmd://x)\n[](std::x) f[0](a: 1)\n```") == (
         f"```\n[a]{Z}(dtmd://x)\n[](std::x) f[0](a: 1)\n```"
     )
 
 
 def test_line_breaks() -> None:
     """ADP-10.1: single line ends become breaks; paragraphs and code stay."""
-    assert marks.dingtalk("a\nb\n\nc") == "a  \nb\n\nc"
-    assert marks.dingtalk(f"a\nb\n{CODE}\nc\nd") == f"a  \nb\n{CODE}\nc  \nd"
+    assert markdown.dingtalk("a\nb\n\nc") == "a  \nb\n\nc"
+    assert markdown.dingtalk(f"a\nb\n{CODE}\nc\nd") == f"a  \nb\n{CODE}\nc  \nd"
 
 
-@given(markdown.texts())
+@given(texts())
 @settings(max_examples=100, deadline=None)
 def test_any_text(text: str) -> None:
     """ADP-11.1, ADP-11.2: all words in order, and a second time nothing changes."""
-    shown = marks.safe(text)
-    assert markdown.in_order(markdown.words(text), shown)
-    assert marks.safe(shown) == shown
+    shown = markdown.safe(text)
+    assert in_order(words(text), shown)
+    assert markdown.safe(shown) == shown
 
 
 PARTS = (
@@ -129,7 +129,7 @@ def test_what_a_parser_finds(text: str) -> None:
     """ADP-11.4: CommonMark sees no image, no tag of a link, no link to another scheme."""
     parser = MarkdownIt("commonmark", {"html": True})
     parser.validateLink = lambda url: True  # type: ignore[method-assign]
-    found = parser.parse(marks.safe(text))
+    found = parser.parse(markdown.safe(text))
     for token in found:
         found.extend(token.children or ())
         assert token.type != "image"
@@ -145,5 +145,5 @@ def test_what_a_parser_finds(text: str) -> None:
 def test_a_hostile_text(unit: str) -> None:
     """ADP-11.1: a hundred thousand marks are read in no time worth speaking of."""
     for text in (unit * (1 << 15) + "]", "[" + unit * (1 << 15)):
-        marks.safe(text)
-        marks.quiet(text)
+        markdown.safe(text)
+        markdown.quiet(text)

@@ -1,10 +1,15 @@
 """The platform `apprise`: names of the settings, and what a yes and a no of Apprise's mean."""
 
-import pytest
+import json
 
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from wakebus.adapters import registry
 from wakebus.adapters.base import Outgoing, Response
-from wakebus.adapters.errors import BadSetting, BadTarget, Rejected, Uncertain
-from wakebus.adapters.platforms.apprise import Apprise
+from wakebus.adapters.errors import BadSetting, BadTarget, DeliveryError, Rejected, Uncertain
+from wakebus.adapters.platforms.apprise import Apprise, check_answer, own_adapter_hint
 from wakebus.adapters.settings.redact import redacted_request
 
 MAIL = "mailto://me:hush-pass@example.com"
@@ -90,3 +95,33 @@ def test_nobody_is_mentioned(text: str, shown: str) -> None:
     wanted = shown.replace("Z", "\u200b")
     request = adapter.build_request(adapter.parse_target("x", None), Outgoing(text, "k"))
     assert request.body.decode() == wanted and adapter.measure(text) == len(wanted)
+
+
+@given(st.sampled_from([0, 200, 400, 500]), st.sampled_from([True, False, None, 1, "true"]))
+@settings(max_examples=40, deadline=None)
+def test_a_yes_is_exactly_that(status: int, said: object) -> None:
+    """Nothing but a 200 with a true is one."""
+    try:
+        check_answer(Response(status, json.dumps({"sent": said}).encode()))
+    except DeliveryError:
+        return
+    assert status == 200 and said is True
+
+
+@pytest.mark.parametrize(
+    "scheme",
+    [
+        *("wecombot", "feishu", "lark", "dingtalk", "tgram", "slack", "discord", "mmost"),
+        *("mmosts", "matrix", "matrixs", "ntfy", "ntfys"),
+    ],
+)
+def test_b11_who_is_ours(scheme: str) -> None:
+    """B11: the platform that is named instead is one that is there."""
+    said = own_adapter_hint(["x", scheme])
+    platform = said.partition("use ")[2].partition(":")[0]
+    assert platform in registry.found()
+
+
+def test_anybody_else() -> None:
+    """Everything that no adapter of ours reaches."""
+    assert own_adapter_hint(["mailto", "pover", "msteams"]) == ""

@@ -7,11 +7,30 @@ from typing import Any
 import httpx
 import pytest
 import respx
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fakes.carrier import Carrier
+from wakebus.adapters import markdown
 from wakebus.adapters.base import Outgoing, Response
-from wakebus.adapters.errors import BadSetting, BadTarget, Rejected
-from wakebus.adapters.platforms.dingtalk import DingTalk
+from wakebus.adapters.errors import (
+    BadSetting,
+    BadTarget,
+    DeliveryError,
+    Rejected,
+    Throttled,
+    Uncertain,
+)
+from wakebus.adapters.kit import requests
+from wakebus.adapters.platforms.dingtalk import (
+    CODES,
+    LIMITS,
+    WEBHOOK_CODES,
+    DingTalk,
+    markdown_content,
+    read_answer,
+    signed_url,
+)
 
 ENV = {"DINGTALK_CLIENT_ID": "ding1", "DINGTALK_CLIENT_SECRET": "hush-hush"}
 API = "https://api.dingtalk.com"
@@ -281,3 +300,121 @@ def test_threads() -> None:
     """ADP-10.2: there are no threads; one is refused, not dropped."""
     with pytest.raises(BadTarget, match="thread"):
         DingTalk(ENV).parse_target("cidA==", "5")
+
+
+@given(st.text(st.sampled_from('a"\\\n 中😀')), st.text(st.sampled_from('a"\\\n 中😀')))
+def test_a_longer_text_measures_more(one: str, two: str) -> None:
+    """Cutting finds its place by halving: the measure grows with the text."""
+    size = requests.nested_json_size
+    assert size(markdown.dingtalk(one)) <= size(markdown.dingtalk(one + two))
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("unit", ["\n", "[", "![", "`", "< ", "<", "|", "*", "  ", "![a](", "<\n/"])
+def test_a_hostile_text(unit: str) -> None:
+    """A hundred kilobytes of marks are read in no time worth speaking of, not in its square."""
+    text = unit * (1 << 16)
+    markdown_content(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        ("## Build done\nmore", "Build done more"),
+        ("**bold** `x`", "bold x"),
+        ("###", "message"),
+        ("中" * 99, "中" * 47 + "…"),
+    ],
+)
+def test_title(text: str, title: str) -> None:
+    """What the notification shows: the beginning, bounded, never empty."""
+    assert markdown_content(text)["title"] == title
+
+
+def test_an_unsigned_robot() -> None:
+    """Without a secret the URL stays as it is; with one it gets a query."""
+    assert signed_url("https://x/", "", 1.0) == "https://x/"
+    assert signed_url("https://x/", "s", 1.0).startswith("https://x/?timestamp=1000&")
+
+
+def test_what_is_a_success() -> None:
+    """No error code, no list with the user in it."""
+    for body in (
+        {"errcode": 0, "errmsg": "ok"},
+        {"processQueryKey": "k", "invalidStaffIdList": []},
+    ):
+        assert read_answer(Response(200, json.dumps(body).encode())) == body
+    for bad in ({"errcode": 0.5}, {"errcode": None}, {"errcode": False}, {"errcode": "0"}):
+        with pytest.raises(Uncertain):
+            read_answer(Response(200, json.dumps(bad).encode()))
+
+
+VALUE = (
+    st.none() | st.booleans() | st.integers(-1, 1) | st.floats() | st.sampled_from(["", "a", []])
+)
+
+LISTS = ("invalidStaffIdList", "filteredStaffIdList", "flowControlledStaffIdList")
+
+NAMES = ("code", "errcode", "processQueryKey", "punish", "msg", "data", *LISTS)
+
+
+@given(
+    st.sampled_from([200, 201, 302, 400, 429, 500]), st.dictionaries(st.sampled_from(NAMES), VALUE)
+)
+def test_a_success_is_exactly_that(status: int, body: dict[str, Any]) -> None:
+    """B12: whatever stands in an answer, `sent` is a 2xx with the platform's own criterion."""
+    try:
+        DingTalk({}).parse_response(Response(status, json.dumps(body).encode()))
+    except DeliveryError:
+        return
+    assert 200 <= status < 300
+    assert body["processQueryKey"] == "a"  # no `errmsg` is "ok"
+    assert not any(body.get(name) for name in (*LISTS, "punish"))
+
+
+def test_b18_what_looks_permanent_is_not() -> None:
+    """B18: a code that others took for final is a throttle."""
+    assert CODES["Forbidden.AccessDenied.QpsLimitForAppkeyAndApi"].kind == "throttled"
+
+
+def test_b20_what_looks_passing_is_not() -> None:
+    """B20: what no later try mends is final: quotas of a month, a robot's settings."""
+    assert CODES["Forbidden.AccessDenied.ApiCountLimitForOrg"].kind == "rejected"
+    assert WEBHOOK_CODES[90020].kind == WEBHOOK_CODES[310000].kind == "rejected"
+
+
+def test_advice_for_what_is_mended_by_hand() -> None:
+    """A listed rejection says what to do next."""
+    for table in (CODES, WEBHOOK_CODES):
+        assert all(found.advice for found in table.values() if found.kind == "rejected")
+
+
+@pytest.mark.parametrize(
+    ("kind", "found"),
+    [
+        ("group", [(20, 1, "app")]),
+        ("user", [(20, 1, "app")]),
+        ("webhook", [(20, 60, "chat")]),
+    ],
+)
+def test_limits(kind: str, found: list[tuple[int, float, str]]) -> None:
+    """Each kind of chat is kept to what is published for it; groups and people are two APIs."""
+    mine = [limit for limit in LIMITS if not limit.kinds or kind in limit.kinds]
+    assert [(limit.count, limit.seconds, limit.scope) for limit in mine] == found
+
+
+@pytest.mark.parametrize(
+    ("body", "scope"),
+    [
+        ({"code": "Forbidden.AccessDenied.QpsLimitForApi", "message": ""}, "app"),
+        ({"errcode": 90018, "errmsg": "too fast"}, "app"),
+        ({"status": 1111, "punish": "deny"}, "app"),
+        ({"code": "send.too.fast", "message": ""}, "chat"),
+        ({"errcode": 130101, "errmsg": "send too fast"}, "chat"),
+    ],
+)
+def test_whom_a_throttle_holds(body: dict[str, Any], scope: str) -> None:
+    """ADP-6.17: all of the app, or this chat alone."""
+    with pytest.raises(Throttled) as caught:
+        read_answer(Response(400, json.dumps(body).encode()))
+    assert caught.value.scope == scope

@@ -7,11 +7,23 @@ from typing import Any
 import httpx
 import pytest
 import respx
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from fakes.carrier import Carrier
+from fakes.markdown import texts
+from wakebus.adapters import markdown
 from wakebus.adapters.base import File, Outgoing, Response
-from wakebus.adapters.errors import BadSetting, BadTarget, Rejected
-from wakebus.adapters.platforms.feishu import Feishu
+from wakebus.adapters.errors import BadSetting, BadTarget, DeliveryError, Rejected, Throttled
+from wakebus.adapters.kit import requests
+from wakebus.adapters.platforms.feishu import (
+    CODES,
+    LIMITS,
+    Feishu,
+    message_fields,
+    read_answer,
+    without_mentions,
+)
 
 ENV = {"FEISHU_APP_ID": "cli_1", "FEISHU_APP_SECRET": "hush-hush"}
 HOOK = "https://open.feishu.cn/open-apis/bot/v2/hook/hush-hook"
@@ -293,3 +305,148 @@ def test_a_custom_bot_takes_no_file() -> None:
         env = {**ENV, "FEISHU_WEBHOOK_URL": HOOK}
         result = Carrier(env)("feishu:webhook", "", file=LOG)
     assert result.result == "rejected" and "a custom bot of feishu takes no files" in result.reason
+
+
+@given(st.text(st.sampled_from('a"\\\n 中😀')), st.text(st.sampled_from('a"\\\n 中😀')))
+def test_a_longer_text_measures_more(one: str, two: str) -> None:
+    """Cutting finds its place by halving: the measure grows with the text."""
+    size = requests.nested_json_size
+    assert size(without_mentions(one)) <= size(without_mentions(one + two))
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ('<at user_id="all">all</at>', '＜at user_id="all">all＜/at>'),
+        ("<AT id=all>", "＜AT id=all>"),
+        ("< at id=all>", "＜ at id=all>"),
+        ("<person id='ou_1'>", "＜person id='ou_1'>"),
+        ("<attr> <atomic> a<b", "<attr> <atomic> a<b"),
+        ("<at", "＜at"),
+    ],
+)
+def test_without_mentions(text: str, shown: str) -> None:
+    """Nobody is called, and it can still be read."""
+    assert without_mentions(text) == shown
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("unit", ["\n", "[", "![", "`", "< ", "<", "|", "*", "  ", "![a](", "<\n/"])
+def test_a_hostile_text(unit: str) -> None:
+    """A hundred kilobytes of marks are read in no time worth speaking of, not in its square."""
+    text = unit * (1 << 16)
+    adapter = Feishu({})
+    adapter.measure(text)
+    adapter.measure(unit * (15_000 // len(unit)))
+    markdown.safe(without_mentions(text))
+
+
+TABLE = "| a | **b** |\n|---|--:|\n| 中文 | <at id=all> |"
+WIDE = f"\n| {'x' * 40} | y |\n|-|-|\n" + "|a|b|\n" * 50
+
+
+@given(texts(), st.sampled_from(["", TABLE, WIDE, f"> {TABLE}"]))
+@settings(max_examples=60, deadline=None)
+def test_what_is_measured_is_enough(text: str, more: str) -> None:
+    """ADP-9.9: whichever way a text takes, no body is larger than its measure."""
+    adapter = Feishu({"FEISHU_APP_ID": "a", "FEISHU_APP_SECRET": "b", "FEISHU_WEBHOOK_URL": HOOK})
+    for chat, way in (("user_id:" + "u" * 64, "post"), ("oc_1", "text"), ("webhook", "webhook")):
+        target = adapter.parse_target(chat, None)
+        outgoing = Outgoing(text + more, "k" * 50, token="t", way=way)
+        body = adapter.build_request(target, outgoing).body
+        assert len(body) <= adapter.measure(text + more)
+
+
+def test_a_table_in_a_post() -> None:
+    """ADP-9.7: a block of code, aligned; in a text's own way it stays as it is."""
+    md = json.loads(message_fields("post", Outgoing(f"x\n\n{TABLE}\n\n- y", "k"))["content"])
+    shown = md["zh_cn"]["content"][0][0]["text"]
+    first, _, last = shown.partition("\n\n```\n")
+    assert first == "x" and last.endswith("```\n\n- y") and "| a |" not in shown
+    assert "＜at id=all>" in shown and "中文" in shown and "**" not in shown
+    plain = json.loads(message_fields("text", Outgoing(TABLE, "k"))["content"])["text"]
+    assert plain == without_mentions(TABLE)
+
+
+def test_a_mention_by_its_entity_in_a_table() -> None:
+    """ADP-9.7: what a cell's entity names is in a block of code, and calls nobody there either."""
+    text = "|a|\n|-|\n|&lt;at user_id=all&gt;|"
+    content = message_fields("post", Outgoing(text, "k"))["content"]
+    assert "＜at user_id=all>" in content and "<at" not in content
+
+
+@pytest.mark.parametrize(
+    "body",
+    [{"code": 0}, {"StatusCode": 0}, {"code": 0, "StatusCode": 1}],
+)
+def test_what_is_a_success(body: dict[str, Any]) -> None:
+    """Code 0, or an old custom bot's StatusCode, with a 2xx."""
+    data = json.dumps(body).encode()
+    assert read_answer(Response(200, data)) == body
+    for status in (302, 400, 500):
+        with pytest.raises(DeliveryError):
+            read_answer(Response(status, data))
+
+
+VALUE = (
+    st.none() | st.booleans() | st.integers(-1, 1) | st.floats() | st.sampled_from(["", "a", []])
+)
+
+NAMES = ("code", "StatusCode", "errcode", "msg", "data")
+
+
+@given(
+    st.sampled_from([200, 201, 302, 400, 429, 500]), st.dictionaries(st.sampled_from(NAMES), VALUE)
+)
+def test_a_success_is_exactly_that(status: int, body: dict[str, Any]) -> None:
+    """B11: whatever stands in an answer, `sent` is a 2xx with the platform's own criterion."""
+    try:
+        Feishu({}).parse_response(Response(status, json.dumps(body).encode()))
+    except DeliveryError:
+        return
+    assert 200 <= status < 300
+    assert body.get("code", body.get("StatusCode")) == 0
+
+
+def test_b18_what_looks_permanent_is_not() -> None:
+    """B18: the codes that others took for final are throttles or refused tokens."""
+    assert {CODES[code].kind for code in (99991400, 230020, 11232)} == {"throttled"}
+    assert CODES[99991663].kind == "token"
+
+
+def test_b20_what_looks_passing_is_not() -> None:
+    """B20: what no later try mends is final: ids, abilities."""
+    assert CODES[230006].kind == CODES[230001].kind == "rejected"
+
+
+def test_advice_for_what_is_mended_by_hand() -> None:
+    """A listed rejection says what to do next."""
+    assert all(found.advice for found in CODES.values() if found.kind == "rejected")
+
+
+@pytest.mark.parametrize(
+    ("kind", "found"),
+    [
+        ("chat_id", [(5, 1, "chat"), (50, 1, "app"), (1000, 60, "app")]),
+        ("webhook", [(5, 1, "chat"), (100, 60, "chat")]),
+    ],
+)
+def test_limits(kind: str, found: list[tuple[int, float, str]]) -> None:
+    """Each kind of chat is kept to what is published for it."""
+    mine = [limit for limit in LIMITS if not limit.kinds or kind in limit.kinds]
+    assert [(limit.count, limit.seconds, limit.scope) for limit in mine] == found
+
+
+@pytest.mark.parametrize(
+    ("body", "scope"),
+    [
+        ({"code": 99991400, "msg": "frequency limit"}, "app"),
+        ({"code": 11232, "msg": "tenant"}, "app"),
+        ({"code": 230020, "msg": "ext=chat rate limit"}, "chat"),
+    ],
+)
+def test_whom_a_throttle_holds(body: dict[str, Any], scope: str) -> None:
+    """ADP-6.17: all of the app, or this chat alone."""
+    with pytest.raises(Throttled) as caught:
+        read_answer(Response(400, json.dumps(body).encode()))
+    assert caught.value.scope == scope

@@ -2,18 +2,21 @@
 
 import base64
 import json
+from email.header import decode_header
 from typing import Any
 
 import httpx
 import pytest
 import respx
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from fakes.carrier import Carrier
-from wakebus.adapters.base import File, Outgoing, Request
+from wakebus.adapters.base import File, Outgoing, Request, Response
 from wakebus.adapters.delivery.deliver import address, deliver
-from wakebus.adapters.errors import BadSetting
+from wakebus.adapters.errors import BadSetting, DeliveryError, Rejected, Throttled, Uncertain
 from wakebus.adapters.inspect.credential_check import check
-from wakebus.adapters.platforms.ntfy import Ntfy
+from wakebus.adapters.platforms.ntfy import CODES, Ntfy, header_text, message_size, read_answer
 
 SERVER = "https://ntfy.sh"
 SENT = {"id": "sPs71M8A2T28", "time": 1764288000, "event": "message", "topic": "builds"}
@@ -145,3 +148,46 @@ def test_a_quota_is_no_short_wait() -> None:
         result = carrier("ntfy:builds")
     assert (result.result, result.retry_after, result.again) == ("not_sent", 3600.0, True)
     assert (len(route.calls), carrier.waits) == (1, [])
+
+
+@given(st.text(min_size=1, max_size=40))
+@settings(max_examples=50, deadline=None)
+def test_any_name_fits_into_a_header(name: str) -> None:
+    """ASCII without line ends, and the name can be read from it again."""
+    name = name.encode(errors="replace").decode()
+    header = header_text(name)
+    assert header.isascii() and header.isprintable()
+    ((found, charset),) = decode_header(header)
+    text = found.decode(charset or "ascii") if isinstance(found, bytes) else found
+    assert text == name or header == name
+
+
+@given(st.text(max_size=60), st.text(max_size=20))
+@settings(max_examples=50, deadline=None)
+def test_a_longer_text_measures_more(one: str, two: str) -> None:
+    """And never less than its bytes, or half of its JSON."""
+    assert message_size(one) <= message_size(one + two)
+    assert len(one.encode(errors="surrogatepass")) <= message_size(one)
+
+
+@pytest.mark.parametrize(
+    ("code", "wait"), [(42901, 5.0), (42905, 3600.0), (42908, 3600.0), (42909, 60.0)]
+)
+def test_throttles(code: int, wait: float) -> None:
+    """Each has its own wait, and holds up all topics."""
+    body = json.dumps({"code": code, "http": 429, "error": "limit reached"}).encode()
+    with pytest.raises(Throttled) as caught:
+        read_answer(Response(429, body))
+    assert (caught.value.retry_after, caught.value.scope) == (wait, "app")
+
+
+def test_a_stranger() -> None:
+    """What is not ntfy's own answer is judged by what may have become of the message."""
+    for status, kind in ((500, Uncertain), (404, Rejected), (403, DeliveryError)):
+        with pytest.raises(kind):
+            read_answer(Response(status, b'{"error":"x"}'))
+
+
+def test_advice_for_what_is_mended_by_hand() -> None:
+    """A listed rejection says what to do next."""
+    assert all(found.advice for found in CODES.values() if found.kind == "rejected")

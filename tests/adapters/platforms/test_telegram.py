@@ -10,15 +10,21 @@ import respx
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fakes import markdown
 from fakes.carrier import Carrier
+from fakes.markdown import texts
 from wakebus.adapters.base import File, Outgoing, Response
 from wakebus.adapters.delivery.deliver import address, deliver
 from wakebus.adapters.delivery.split import split
 from wakebus.adapters.errors import BadSetting, BadTarget, DeliveryError, Moved, WayClosed
-from wakebus.adapters.kit.requests import utf16
+from wakebus.adapters.kit.requests import utf16_length
 from wakebus.adapters.markdown import telegram_as_written, telegram_plain
-from wakebus.adapters.platforms.telegram import Telegram
+from wakebus.adapters.platforms.telegram import (
+    CODES,
+    DESCRIPTIONS,
+    Telegram,
+    destination_fields,
+    read_result,
+)
 from wakebus.adapters.settings.redact import redacted_request
 
 TOKEN = "123456:AAH-hush-hush_hush-hush-hush-hush1"
@@ -180,21 +186,21 @@ def texts_of(text: str) -> list[str]:
     return [json.loads(request.body)["text"] for request in made]
 
 
-@given(markdown.texts(), st.integers(1, 40))
+@given(texts(), st.integers(1, 40))
 @settings(max_examples=60, deadline=None)
 def test_both_ways_fit(text: str, times: int) -> None:
     """ADP-12.5: a part that fits as HTML fits as plain text, whatever its quotes and names add."""
     adapter = Telegram(ENV)
     for part in split((text + "\n") * times, adapter.measure, 4096)[:3]:
-        assert all(utf16(shown) <= 4096 for shown in texts_of(part))
+        assert all(utf16_length(shown) <= 4096 for shown in texts_of(part))
 
 
 @pytest.mark.parametrize("text", ["`" + "@a " * 1300 + "`", "> " + "waq\n" * 1000])
 def test_a_plain_text_that_would_be_too_long(text: str) -> None:
     """ADP-12.5: names in code and lines of a quote take more as plain text: as written it fits."""
-    assert Telegram(ENV).measure(text) <= 4096 < utf16(telegram_plain(text))
+    assert Telegram(ENV).measure(text) <= 4096 < utf16_length(telegram_plain(text))
     html, plain = texts_of(text)
-    assert utf16(html) <= 4096 and plain == text.replace("@", "＠")
+    assert utf16_length(html) <= 4096 and plain == text.replace("@", "＠")
 
 
 def test_as_written_names_nobody() -> None:
@@ -363,3 +369,61 @@ def test_closed_only_for_markup() -> None:
         body = {"ok": False, "error_code": 400, "description": text}
         with pytest.raises(WayClosed):
             Telegram(ENV).parse_response(Response(400, json.dumps(body).encode()))
+
+
+VALUES: st.SearchStrategy[Any] = (
+    st.none() | st.booleans() | st.integers(-1, 600) | st.floats() | st.sampled_from(["", "7", {}])
+)
+
+
+PARAMETERS = st.dictionaries(st.sampled_from(["retry_after", "migrate_to_chat_id"]), VALUES)
+RESULT = st.dictionaries(st.sampled_from(["message_id", "chat"]), VALUES)
+FIELDS = st.fixed_dictionaries(
+    {},
+    optional={
+        "ok": VALUES,
+        "error_code": VALUES,
+        "description": VALUES | st.text(max_size=20),
+        "parameters": VALUES | PARAMETERS,
+        "result": VALUES | RESULT,
+    },
+)
+
+
+@given(st.sampled_from([200, 201, 302, 400, 403, 429, 500]), FIELDS)
+@settings(max_examples=100)
+def test_a_success_is_exactly_that(status: int, body: dict[str, Any]) -> None:
+    """ADP-12.1: `sent` is a 2xx with ok true and a message's number; all else is an error."""
+    try:
+        sent = Telegram({"TELEGRAM_BOT_TOKEN": "1:a"}).parse_response(
+            Response(status, json.dumps(body).encode())
+        )
+    except DeliveryError:
+        return
+    assert 200 <= status < 300 and body["ok"] is True
+    assert sent.id == str(body["result"]["message_id"])
+
+
+@pytest.mark.parametrize("code", [429, 502])
+def test_words_do_not_outweigh_a_throttle(code: int) -> None:
+    """ADP-12.8: what a throttle or a broken server says is no reason to give up."""
+    body = {"ok": False, "error_code": code, "description": "chat not found"}
+    with pytest.raises(DeliveryError) as caught:
+        read_result(Response(code, json.dumps(body).encode()))
+    assert caught.value.code in ("channel_not_sent", "channel_uncertain")
+
+
+def test_advice_for_what_is_mended_by_hand() -> None:
+    """A listed rejection says what to do next."""
+    for table in (DESCRIPTIONS, CODES):
+        assert all(found.advice for found in table.values() if found.kind == "rejected")
+    assert all(words == words.lower() for words in DESCRIPTIONS)
+
+
+def test_where() -> None:
+    """ADP-12.2: names stay text, numbers become numbers."""
+    target = Telegram({"TELEGRAM_BOT_TOKEN": "1:a"}).parse_target("@wakebus:7", None)
+    assert destination_fields(target, Outgoing("x", "k")) == {
+        "chat_id": "@wakebus",
+        "message_thread_id": 7,
+    }

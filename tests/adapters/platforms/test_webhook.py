@@ -1,17 +1,22 @@
 """The platform `webhook`, against a receiver that checks signatures with the published library."""
 
+import base64
+import hashlib
+import hmac
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from standardwebhooks import Webhook as Checker
 from standardwebhooks import WebhookVerificationError
 
 from fakes.carrier import Carrier
 from fakes.receiver import Receiver, receiving
 from wakebus.adapters.base import Outgoing, Response
-from wakebus.adapters.errors import BadSetting, BadTarget, Throttled
-from wakebus.adapters.platforms.webhook import Webhook
+from wakebus.adapters.errors import BadSetting, BadTarget, DeliveryError, Throttled
+from wakebus.adapters.platforms.webhook import Webhook, read_id, signed_headers, signing_key
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
@@ -180,3 +185,47 @@ def test_a_name_that_is_none() -> None:
     shown = caught.value.text
     assert shown.startswith("WEBHOOK_NOPE_URL: not set") and "hush" not in shown
     assert shown.endswith(f"set are {', '.join(sorted(env)[:10])}")
+
+
+DATE, LATER = "Fri, 27 Nov 2026 10:00:00 GMT", "Fri, 27 Nov 2026 10:02:00 GMT"
+
+
+def test_b19_waits() -> None:
+    """B19, ADP-20.5: seconds, or a date by the answer's own clock."""
+    for headers in ({"Retry-After": "120"}, {"retry-after": LATER, "DATE": DATE}):
+        with pytest.raises(Throttled) as caught:
+            read_id(Response(503, b"", headers))
+        assert caught.value.retry_after == 120.0
+
+
+@given(st.integers(0, 599), st.binary(max_size=40), st.text(max_size=40))
+@settings(max_examples=100, deadline=None)
+def test_any_answer(status: int, body: bytes, wait: str) -> None:
+    """Only a 2xx is `sent`, whatever else stands there."""
+    try:
+        read_id(Response(status, body, {"Retry-After": wait, "Date": wait}))
+    except DeliveryError:
+        assert not 200 <= status < 300
+    else:
+        assert 200 <= status < 300
+
+
+def test_the_signature() -> None:
+    """As the specification writes it: HMAC-SHA256 of id.timestamp.body, in base64."""
+    found = signed_headers(b"secret", "m-1", 1_764_288_000.9, b"{}")
+    digest = hmac.new(b"secret", b"m-1.1764288000.{}", hashlib.sha256).digest()
+    assert found["webhook-signature"] == f"v1,{base64.b64encode(digest).decode()}"
+    assert found["webhook-timestamp"] == "1764288000"
+
+
+@pytest.mark.parametrize("value", ["whsec_" + "A" * 32, "A" * 32])
+def test_a_secret(value: str) -> None:
+    """With its prefix or without, as the published libraries take it."""
+    assert signing_key(value, "X") == b"\0" * 24
+
+
+@pytest.mark.parametrize("value", ["", "whsec_", "whsec_AAAA", "whsec_AAA", "hush hush", "名" * 9])
+def test_no_secret(value: str) -> None:
+    """What is short or no base64 would sign nothing worth checking."""
+    with pytest.raises(BadSetting, match="WEBHOOK_X_SECRET"):
+        signing_key(value, "WEBHOOK_X_SECRET")
