@@ -10,7 +10,7 @@ in AGAIN_S.
 import difflib
 import importlib
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from typing import Final, NamedTuple
 
@@ -20,6 +20,8 @@ from wakebus.adapters.sanitize import line
 
 GROUP = "wakebus.adapters"
 AGAIN_S: Final = 2.0
+
+LoadAdapter = Callable[[str], type[Adapter]]  # what `load` is
 
 
 class _Read(NamedTuple):

@@ -1,5 +1,7 @@
 """
-What the courier remembers of texts on their way: `bus/courier.db`, a SQLite file of its own.
+The delivery log: what the courier remembers of texts on their way, so that none is sent twice.
+
+It is `bus/courier.db`, a SQLite file of its own.
 
 Rule 1: a part stands as `begun` on the disk before a byte of it goes out. Rule 2: a message belongs
 to the courier with the highest epoch that took it; an older one can begin nothing any more. Rule
@@ -18,9 +20,9 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from wakebus.adapters.base import Part
-from wakebus.adapters.courier import delivery_log_file as notebook
-from wakebus.adapters.courier import delivery_log_rows as rows
-from wakebus.adapters.courier.delivery_log_rows import Ended, Row
+from wakebus.adapters.courier import delivery_log_file
+from wakebus.adapters.courier import delivery_log_rows as sql
+from wakebus.adapters.courier.delivery_log_rows import MessageRow, PartEnd
 from wakebus.adapters.delivery.retry import STOPS, Stopped
 from wakebus.adapters.errors import Result, Unavailable
 from wakebus.adapters.pacing.cooldowns import ScopeKey
@@ -36,16 +38,16 @@ class Overtaken(Stopped):
     """Another courier holds this message now: nothing more is tried here."""
 
 
-class Book:
+class DeliveryLog:
     """The file. Threads share it; two couriers too, for the moment of a takeover."""
 
     def __init__(self, path: Path, *, ticks: Callable[[], float] = time.monotonic) -> None:
         self._path, self._ticks = path, ticks
         self._db: sqlite3.Connection | None = None
         self._lock = threading.Lock()
-        self._start = 0.0  # the book's clock is this + ticks
+        self._start = 0.0  # the log's clock is this + ticks
         self._open: dict[str, None] = {}  # taken by this process, and not over; oldest first
-        self._owed: dict[tuple[str, int], Ended] = {}  # ends that the disk did not take
+        self._owed: dict[tuple[str, int], PartEnd] = {}  # ends that the disk did not take
         self._taken = 0
         self._closed = False
 
@@ -57,16 +59,16 @@ class Book:
         """Close the file."""
         with self._lock:
             self._closed = True
-            self._drop()
+            self._disconnect()
 
     def chat(self, message: str) -> str:
         """Return where parts of `message` were begun, "" for nowhere. Raises Unavailable."""
-        row = self._transaction(lambda db: rows.read(db, message))
+        row = self._transaction(lambda db: sql.read_message(db, message))
         return row.chat if row else ""
 
-    def take(
+    def claim(
         self, message: str, epoch: int, chat: str = "", *, begun: bool = False, force: bool = False
-    ) -> "Notes":
+    ) -> "MessageRecord":
         """
         Return what is known of `message`, which is this epoch's from now on.
 
@@ -75,19 +77,19 @@ class Book:
         Unavailable when the file cannot be written.
         """
 
-        def work(db: sqlite3.Connection) -> "Notes":
-            row = rows.read(db, message)
+        def step(db: sqlite3.Connection) -> "MessageRecord":
+            row = sql.read_message(db, message)
             if row and row.epoch > epoch and not force:
                 raise Overtaken("another courier has taken this message over")
-            before = row or Row(epoch, "", "", {})
+            before = row or MessageRow(epoch, "", "", {})
             before = before._replace(epoch=epoch, chat=before.chat or chat)
-            rows.take(db, message, epoch, before.chat, self._clock())
+            sql.claim_message(db, message, epoch, before.chat, self._clock())
             lost = row is None and (begun or message in self._open)
-            return Notes(self, message, before, lost=lost)
+            return MessageRecord(self, message, before, lost=lost)
 
-        notes = self._transaction(work)
+        record = self._transaction(step)
         self._remember(message)
-        return notes
+        return record
 
     def _remember(self, message: str) -> None:
         with self._lock:
@@ -99,16 +101,18 @@ class Book:
         if due:
             self.purge()
 
-    def begin(self, message: str, epoch: int, number: int, now: float, found: str = "") -> None:
+    def begin_part(
+        self, message: str, epoch: int, number: int, now: float, found: str = ""
+    ) -> None:
         """Store that a part begins, at `found`; raises Overtaken and Unavailable."""
 
-        def work(db: sqlite3.Connection) -> None:
-            if not rows.begin(db, message, epoch, (number, now, found), self._clock()):
+        def step(db: sqlite3.Connection) -> None:
+            if not sql.begin_part(db, message, epoch, (number, now, found), self._clock()):
                 raise Overtaken("another courier has taken this message over")
 
-        self._transaction(work)
+        self._transaction(step)
 
-    def end(self, message: str, number: int, ended: "Ended") -> None:
+    def end_part(self, message: str, number: int, ended: PartEnd) -> None:
         """Store that a part was `sent`, or (any other word) that it is as if never begun."""
         with self._lock:
             self._owed[message, number] = ended
@@ -119,34 +123,34 @@ class Book:
         except Unavailable as exc:  # as `begun` it is never doubled; it is stored when it can be
             log.error("%s: the end of part %d is not stored yet: %s", message, number + 1, exc.text)
 
-    def let_go(self, message: str) -> None:
+    def release(self, message: str) -> None:
         """Forget that this process works on `message`; its rows stay."""
         with self._lock:
             self._open.pop(message, None)
 
-    def over(self, message: str, epoch: int) -> None:
+    def finish(self, message: str, epoch: int) -> None:
         """Store that `message` has ended; its rows go when its end is sure to be stored."""
-        self.let_go(message)
+        self.release(message)
         try:
-            self._transaction(lambda db: rows.over(db, message, epoch, self._clock()))
+            self._transaction(lambda db: sql.finish_message(db, message, epoch, self._clock()))
         except Unavailable as exc:
             log.warning("%s: its end is not stored, its rows go later: %s", message, exc.text)
 
-    def keep_waits(self, waits: Mapping[ScopeKey, float]) -> None:
+    def save_cooldowns(self, waits: Mapping[ScopeKey, float]) -> None:
         """Store until when (Unix seconds) who asked to wait; what is not stored is asked again."""
         try:
-            self._transaction(lambda db: rows.keep_waits(db, waits))
+            self._transaction(lambda db: sql.write_cooldowns(db, waits))
         except Unavailable as exc:
             log.warning("what platforms asked for is not stored: %s", exc.text)
 
-    def waits(self) -> dict[ScopeKey, float]:
+    def cooldowns(self) -> dict[ScopeKey, float]:
         """Return what was stored last. Raises Unavailable."""
-        return self._transaction(rows.waits)
+        return self._transaction(sql.read_cooldowns)
 
     def purge(self) -> int:
         """Delete rows of what is over, and what was left; return how many messages went."""
         try:
-            return self._transaction(lambda db: rows.purge(db, self._clock(), self._open))
+            return self._transaction(lambda db: sql.purge(db, self._clock(), self._open))
         except Unavailable as exc:
             log.warning("nothing can be removed from %s: %s", self._path, exc.text)
             return 0
@@ -156,15 +160,15 @@ class Book:
     def _clock(self) -> float:
         return self._start + self._ticks()
 
-    def _transaction(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    def _transaction(self, step: Callable[[sqlite3.Connection], T]) -> T:
         with self._lock:
             try:
                 db = self._db or self._connect()
                 db.execute("BEGIN IMMEDIATE")
                 owed = dict(self._owed)
                 for (message, number), ended in owed.items():
-                    rows.end(db, message, number, ended)
-                result = work(db)
+                    sql.end_part(db, message, number, ended)
+                result = step(db)
                 db.execute("COMMIT")
             except sqlite3.Error as exc:
                 self._undo(exc)
@@ -178,28 +182,28 @@ class Book:
             return result
 
     def _undo(self, exc: sqlite3.Error | None) -> None:
-        if exc is not None and notebook.is_damage(exc):
+        if exc is not None and delivery_log_file.is_damage(exc):
             log.critical("%s is damaged: %s", self._path, exc)
-            self._drop()  # looked through, and set aside, when it is opened again
+            self._disconnect()  # looked through, and set aside, when it is opened again
         elif self._db is not None and self._db.in_transaction:
             self._db.execute("ROLLBACK")
 
     def _connect(self) -> sqlite3.Connection:
         if self._closed:
             raise Unavailable(f"{self._path} is closed: the courier ends")
-        db = notebook.open_file(self._path)
+        db = delivery_log_file.open_file(self._path)
         newest = db.execute("SELECT max(at) FROM message").fetchone()[0]
         self._start = (newest or 0.0) - self._ticks()
         self._db = db
         return db
 
-    def _drop(self) -> None:
+    def _disconnect(self) -> None:
         if self._db is not None:
             self._db.close()
             self._db = None
 
 
-class Notes:
+class MessageRecord:
     """
     The parts of one message, as base.Progress; in one thread at a time.
 
@@ -207,8 +211,10 @@ class Notes:
     `halt`: once it is set, nothing more begins.
     """
 
-    def __init__(self, book: Book, message: str, row: Row, *, lost: bool = False) -> None:
-        self._book, self._message = book, message
+    def __init__(
+        self, log: DeliveryLog, message: str, row: MessageRow, *, lost: bool = False
+    ) -> None:
+        self._log, self._message = log, message
         self._epoch, self.chat, self._found, self._parts = row
         self._doubted: set[int] = set()  # an earlier try of this part may have been accepted
         self.lost = lost
@@ -231,7 +237,7 @@ class Notes:
         """Store that this part's request begins; raises Stopped and Unavailable (not sent)."""
         if self.halt.is_set():
             raise Stopped(STOPS)
-        self._book.begin(self._message, self._epoch, number, now, found)
+        self._log.begin_part(self._message, self._epoch, number, now, found)
         if number in self._parts:
             self._doubted.add(number)
         self._parts.setdefault(number, Part("begun", first=now))
@@ -245,11 +251,11 @@ class Notes:
         first = before.first if before else 0.0
         if result == "sent":
             self._parts[number] = Part("sent", id, first)
-        self._book.end(self._message, number, Ended(self._epoch, result, id, first))
+        self._log.end_part(self._message, number, PartEnd(self._epoch, result, id, first))
 
-    def over(self, *, again: bool = False) -> None:
+    def finish(self, *, again: bool = False) -> None:
         """Say that it has ended here. `again`: it may be retried, and what was sent is kept."""
         if again and self.sent:
-            self._book.let_go(self._message)
+            self._log.release(self._message)
         else:
-            self._book.over(self._message, self._epoch)
+            self._log.finish(self._message, self._epoch)

@@ -1,7 +1,7 @@
 """
-The rows of the courier's file: what progress.py reads and writes, each call inside a transaction.
+The rows of the delivery log: what delivery_log.py reads and writes, each call in a transaction.
 
-Rule 1: no commit here, and no clock: `now` is the book's. Rule 2: a message has the chat that its
+Rule 1: no commit here, and no clock: `now` is the log's. Rule 2: a message has the chat that its
 first part was begun in, as it was named (`chat`) and as the platform calls it (`found`); while no
 part is begun or sent, it may have another.
 """
@@ -20,7 +20,7 @@ MAX_ENDED: Final = 50_000
 PURGE_ROWS: Final = 1_000
 
 
-class Row(NamedTuple):
+class MessageRow(NamedTuple):
     """What is known of a message: in whose hands it was, where it went, and its parts."""
 
     epoch: int
@@ -29,7 +29,7 @@ class Row(NamedTuple):
     parts: dict[int, Part]
 
 
-class Ended(NamedTuple):
+class PartEnd(NamedTuple):
     """How a part ended, and in whose hands."""
 
     epoch: int
@@ -38,7 +38,7 @@ class Ended(NamedTuple):
     first: float
 
 
-def read(db: sqlite3.Connection, message: str) -> Row | None:
+def read_message(db: sqlite3.Connection, message: str) -> MessageRow | None:
     """Return what is known of a message."""
     row = db.execute("SELECT epoch, chat, found FROM message WHERE id=?", (message,)).fetchone()
     if row is None:
@@ -46,11 +46,11 @@ def read(db: sqlite3.Connection, message: str) -> Row | None:
     rows = db.execute("SELECT number, word, id, first FROM part WHERE message=?", (message,))
     parts = {part["number"]: Part(part["word"], part["id"], part["first"]) for part in rows}
     if not parts:
-        return Row(row["epoch"], "", "", parts)
-    return Row(row["epoch"], row["chat"], row["found"], parts)
+        return MessageRow(row["epoch"], "", "", parts)
+    return MessageRow(row["epoch"], row["chat"], row["found"], parts)
 
 
-def take(db: sqlite3.Connection, message: str, epoch: int, chat: str, now: float) -> None:
+def claim_message(db: sqlite3.Connection, message: str, epoch: int, chat: str, now: float) -> None:
     """Make a message this epoch's."""
     db.execute(
         "INSERT INTO message (id, epoch, ended, at, chat) VALUES (?, ?, 0, ?, ?)"
@@ -60,7 +60,7 @@ def take(db: sqlite3.Connection, message: str, epoch: int, chat: str, now: float
     )
 
 
-def begin(
+def begin_part(
     db: sqlite3.Connection, message: str, epoch: int, part: tuple[int, float, str], now: float
 ) -> bool:
     """Begin a part (number, Unix seconds, chat); return whether the message is this epoch's."""
@@ -76,7 +76,7 @@ def begin(
     return True
 
 
-def end(db: sqlite3.Connection, message: str, number: int, ended: Ended) -> None:
+def end_part(db: sqlite3.Connection, message: str, number: int, ended: PartEnd) -> None:
     """Keep how a part ended."""
     if ended.result == "sent":
         db.execute(
@@ -92,7 +92,7 @@ def end(db: sqlite3.Connection, message: str, number: int, ended: Ended) -> None
         )
 
 
-def over(db: sqlite3.Connection, message: str, epoch: int, now: float) -> None:
+def finish_message(db: sqlite3.Connection, message: str, epoch: int, now: float) -> None:
     """Keep that a message has ended in this epoch's hands."""
     ended = "UPDATE message SET ended=1, at=? WHERE id=? AND epoch=?"
     db.execute(ended, (now, message, epoch))
@@ -115,14 +115,14 @@ def purge(db: sqlite3.Connection, now: float, open: Container[str]) -> int:
     return len(set(ids))
 
 
-def keep_waits(db: sqlite3.Connection, waits: Mapping[ScopeKey, float]) -> None:
+def write_cooldowns(db: sqlite3.Connection, waits: Mapping[ScopeKey, float]) -> None:
     """Keep until when (Unix seconds) platforms and chats asked to wait, in place of what stood."""
     db.execute("DELETE FROM shut")
     rows = [(name[0], name[1] if len(name) > 1 else "", at) for name, at in waits.items()]
     db.executemany("INSERT INTO shut (platform, chat, until) VALUES (?, ?, ?)", rows)
 
 
-def waits(db: sqlite3.Connection) -> dict[ScopeKey, float]:
-    """Return what `keep_waits` kept."""
+def read_cooldowns(db: sqlite3.Connection) -> dict[ScopeKey, float]:
+    """Return what `write_cooldowns` kept."""
     rows = db.execute("SELECT platform, chat, until FROM shut")
     return {(row[0], row[1]) if row[1] else (row[0],): row[2] for row in rows}

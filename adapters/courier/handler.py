@@ -3,37 +3,34 @@ What the courier does with one message: the decisions, in the order in which the
 
 Rule 1: `body.channel` says where, `body.text` and `body.file` say what, `body.reply_to` to which
 message there; the type means nothing here. Rule 2: what cannot work is refused with its reason
-before anything is performed. Rule 3: what the gate holds back comes again when its place has come;
-the broker is not told that work began. Rule 4: what was certainly not accepted comes again, without
-end until the message expires. Rule 5: what may have been accepted is sent again only while its key
-makes that safe; else it is said to be uncertain. Rule 6: what was sent is written down
-(progress.py) before the next step, so that neither a kill nor a takeover sends a part twice. Rule
-7: no secret of the settings is in any word that leaves here.
+before anything is performed. Rule 3: what the permit holds back comes again when its place has
+come; the broker is not told that work began. Rule 4: what was certainly not accepted comes again,
+without end until the message expires. Rule 5: what may have been accepted is sent again only while
+its key makes that safe; else it is said to be uncertain. Rule 6: what was sent is written down
+(delivery_log.py) before the next step, so that neither a kill nor a takeover sends a part twice.
+Rule 7: no secret of the settings is in any word that leaves here.
 """
 
 import logging
-import math
 import random
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from wakebus.adapters import channel
-from wakebus.adapters.abilities import KeysByWay
-from wakebus.adapters.base import Adapter, ChannelResult, File, Target, Transport
-from wakebus.adapters.courier.attachment_memory import FULL_S, Spool
-from wakebus.adapters.courier.delivery_log import Book, Notes, Overtaken
-from wakebus.adapters.courier.lane_backoff import FIRST_WAIT_S, Waits, Work
-from wakebus.adapters.delivery.access_tokens import Tokens
-from wakebus.adapters.delivery.adapter_calls import token_of
-from wakebus.adapters.delivery.chat_lookup import Lookups, lookup
-from wakebus.adapters.delivery.deliver import Tools, address, deliver, replied, result_of
+from wakebus.adapters.base import ChannelResult, File, Outgoing, Transport
+from wakebus.adapters.courier.attachment_memory import FULL_S, AttachmentMemory
+from wakebus.adapters.courier.delivery_log import DeliveryLog, MessageRecord, Overtaken
+from wakebus.adapters.courier.lane_backoff import FIRST_WAIT_S, LaneBackoff
+from wakebus.adapters.delivery.adapter_calls import GuardedAdapter
+from wakebus.adapters.delivery.context import DeliveryContext, MemoryRecord
+from wakebus.adapters.delivery.deliver import deliver, reply_to_of, resolve_chat, result_of
 from wakebus.adapters.delivery.retry import STOPS
-from wakebus.adapters.delivery.split_cache import Splits
 from wakebus.adapters.errors import DeliveryError, NotSent, Rejected, Uncertain
 from wakebus.adapters.pacing.admission import AdmissionControl, Permit
 from wakebus.adapters.sanitize import line
@@ -41,15 +38,28 @@ from wakebus.adapters.settings.redact import redact, secret_values
 from wakebus.broker import Delivery, Later, Outcome, Refusal
 from wakebus.broker.errors import NotNow
 from wakebus.broker.protocol.message import Message
+from wakebus.broker.protocol.outcome import Work
 
 log = logging.getLogger(__name__)
 
 Env = Callable[[], Mapping[str, str]]
 
 
+class Order(NamedTuple):
+    """
+    What a message asks for: what is to go out, but its file, and the chat.
+
+    home: the chat's token, where the message names a platform only: the home may change.
+    """
+
+    outgoing: Outgoing
+    chat: GuardedAdapter
+    home: str
+
+
 class Courier:
     """
-    The handler. `env`, `now`, `jitter`, transports, notes and admission are given by the host.
+    The handler. `env`, `now`, `jitter`, transports, log and admission are given by the host.
 
     folder: the bus's own, where files lie.
     """
@@ -57,7 +67,7 @@ class Courier:
     def __init__(
         self,
         performers: Mapping[str, Transport],
-        book: Book,
+        delivery_log: DeliveryLog,
         *,
         env: Env,
         folder: Path | None = None,
@@ -65,11 +75,11 @@ class Courier:
         now: Callable[[], float] = time.time,
         jitter: Callable[[], float] = random.random,
     ) -> None:
-        self._performers, self._book, self._env, self._now = performers, book, env, now
+        self._log, self._env, self._now = delivery_log, env, now
         self.admission = admission or AdmissionControl(env)
-        self.spool = Spool(folder)
-        self._waits = Waits(jitter)
-        self._tokens, self._lookups, self._splits = Tokens(), Lookups(), Splits()
+        self.attachments = AttachmentMemory(folder)
+        self._backoff = LaneBackoff(jitter)
+        self._context = DeliveryContext(performers, now=now)
         self._busy = 0
         self._rest = threading.Condition()
 
@@ -95,82 +105,109 @@ class Courier:
         with self._rest:
             return self._rest.wait_for(lambda: not self._busy, seconds)
 
-    def keep_waits(self) -> None:
+    def save_cooldowns(self) -> None:
         """Write down what platforms asked for, so that the next courier waits as well."""
         waits, now = self.admission.long_cooldowns(), self._now()
         if waits is not None:
-            self._book.keep_waits({name: now + wait for name, wait in waits.items()})
+            self._log.save_cooldowns({name: now + wait for name, wait in waits.items()})
 
-    def take_waits(self) -> None:
+    def restore_cooldowns(self) -> None:
         """Wait for what an earlier courier was asked for."""
-        now = self._now()
-        self.admission.restore_cooldowns(
-            {name: at - now for name, at in self._book.waits().items()}
-        )
+        now, saved = self._now(), self._log.cooldowns()
+        self.admission.restore_cooldowns({name: at - now for name, at in saved.items()})
 
     def _handle(self, delivery: Delivery, halt: threading.Event) -> Outcome:
         message = delivery.message
         try:
-            adapter, target, home = self._address(message)
-            permit = self.admission.permit(target, adapter.capabilities.limits, message.id)
+            order = self._read(message)
+            chat = order.chat
+            permit = self.admission.permit(chat.target, chat.card.limits, message.id)
         except DeliveryError as exc:
-            return self._end(message, self._masked(result_of(exc)))
+            return self._conclude(message, self._redacted(result_of(exc)))
+        record: MessageRecord | None = None
         work: Work = ""
-        result: ChannelResult | None = None
-        notes: Notes | None = None
+        with permit:
+            try:
+                with self._admit(message, permit) as file:
+                    record = self._record(delivery, order)
+                    result = self._deliver(delivery, order, file, permit, record, halt)
+                    work = work_of(result, record)
+            except DeliveryError as exc:
+                result = result_of(exc, chat.target)
+            except NotNow as exc:  # whatever else it raises: the message is no longer ours
+                return Later(FIRST_WAIT_S, f"the broker could not store the start: {exc.text}")
+            permit.result = result = self._redacted(result)
+        return self._conclude(message, result, record, held=permit.untried, work=work)
+
+    def _read(self, message: Message) -> Order:
+        """Return what it asks for, or raise; of a bare platform parts may be in an earlier home."""
+        if not message.channel:
+            raise Rejected("the message names no channel; write body.channel, as feishu:oc_1")
+        if not message.text.strip() and message.body.get("file") is None:
+            raise Rejected("the message has no text (body.text) and no file (body.file)")
+        outgoing = Outgoing(
+            message.text,
+            message.id,
+            reply_to=reply_to_of(message.body),
+            webhook=session_webhook(message.body, self._now()),
+        )
+        asked = channel.parse(message.channel)
+        if asked.chat_id is not None:
+            return Order(outgoing, resolve_chat(asked, self._env()), "")
+        begun = self._log.chat(message.id)
+        chat = resolve_chat(channel.parse(begun) if begun else asked, self._env())
+        return Order(outgoing, chat, begun or chat.token)
+
+    @contextmanager
+    def _admit(self, message: Message, permit: Permit) -> Iterator[File | None]:
+        """Hold the memory for its file while it goes out, and load it, once it may; else raise."""
+        with self.attachments.reserve(message.body) as reserved:
+            if not reserved:
+                permit.defer(self.attachments.full(), FULL_S)
+            permit.enter()
+            yield self.attachments.load(message.body)
+
+    def _record(self, delivery: Delivery, order: Order) -> MessageRecord | None:
+        """
+        Make the message ours in the log; None where no resend could ever double it.
+
+        Raises Overtaken, Unavailable, NotSent, and as `started`.
+        """
+        chat, home = order.chat, order.home
+        if chat.always_safe and not home and chat.lookup() is None:
+            return None
+        claim = partial(self._log.claim, delivery.message.id, delivery.epoch, home)
         try:
-            with self.spool.room(message.body) as room:
-                if not room:
-                    permit.defer(self.spool.full(), FULL_S)
-                permit.enter()
-                file = self.spool.load(message.body)
-                safe = always_safe(adapter)
-                if not safe or home or lookup(adapter, target):
-                    notes = self._take(delivery, home)
-                if notes and notes.lost and not safe:
-                    raise Uncertain("an earlier attempt may have been accepted; not sent again")
-                delivery.started()
-                result = self._deliver(message, (adapter, target, file), permit, notes, halt)
-                work = work_of(result, notes)
-        except DeliveryError as exc:
-            result = result_of(exc, target)
-        except NotNow as exc:  # whatever else it raises: the message is no longer ours
-            return Later(FIRST_WAIT_S, f"the broker could not store the start: {exc.text}")
-        finally:
-            result = result and self._masked(result)
-            permit.result = result
-            permit.__exit__()
-        return self._end(message, result, notes, held=permit.untried, work=work)
+            record = claim(begun=delivery.started_before)
+        except Overtaken:
+            # The broker's word decides. It says that we hold it: its epochs began anew (another
+            # store), the log is of the one before.
+            delivery.started()
+            record = claim(begun=True, force=True)
+        if home and record.chat != home:
+            raise NotSent(f"another courier began it meanwhile at {record.chat}, an earlier home")
+        return record
 
     def _deliver(
         self,
-        message: Message,
-        what: tuple[Adapter, Target, File | None],
+        delivery: Delivery,
+        order: Order,
+        file: File | None,
         permit: Permit,
-        notes: Notes | None,
+        record: MessageRecord | None,
         halt: threading.Event,
     ) -> ChannelResult:
-        adapter, target, file = what
-        if notes:
-            notes.halt = halt
-        tools = Tools(
-            performers=self._performers,
-            tokens=self._tokens,
-            lookups=self._lookups,
-            splits=self._splits,
-            now=self._now,
-            sleep=halt.wait,
-            permit=permit,
+        if record:
+            record.halt = halt
+            if record.lost and not order.chat.always_safe:
+                raise Uncertain("an earlier attempt may have been accepted; not sent again")
+        delivery.started()
+        context = replace(
+            self._context, sleep=halt.wait, permit=permit, record=record or MemoryRecord()
         )
-        return deliver(
-            *(adapter, target, message.text, message.id, tools),
-            progress=notes,
-            webhook=session_webhook(message.body, self._now()),
-            file=file,
-            reply_to=replied(message.body),
-        )
+        return deliver(order.chat, replace(order.outgoing, file=file), context)
 
-    def _masked(self, result: ChannelResult) -> ChannelResult:
+    def _redacted(self, result: ChannelResult) -> ChannelResult:
         """Return it without the values of secret settings, which platforms like to quote."""
         if result.result == "sent":
             return result
@@ -180,73 +217,38 @@ class Courier:
             return result
         return replace(result, reason=redact(result.reason, secrets))
 
-    def _address(self, message: Message) -> tuple[Adapter, Target, str]:
-        """Return the chat; of a bare platform also its token: parts may be in an earlier home."""
-        if not message.channel:
-            raise Rejected("the message names no channel; write body.channel, as feishu:oc_1")
-        if not message.text.strip() and message.body.get("file") is None:
-            raise Rejected("the message has no text (body.text) and no file (body.file)")
-        replied(message.body)  # a wrong one is refused
-        if channel.parse(message.channel).chat_id is not None:
-            return *address(message.channel, self._env()), ""
-        begun = self._book.chat(message.id)
-        adapter, target = address(begun or message.channel, self._env())
-        return adapter, target, begun or token_of(adapter, target)
-
-    def _take(self, delivery: Delivery, home: str) -> Notes:
-        """Make the message ours in the notes; raises Overtaken, Unavailable, and as `started`."""
-        notes = self._taken(delivery, home)
-        if home and notes.chat != home:
-            raise NotSent(f"another courier began it meanwhile at {notes.chat}, an earlier home")
-        return notes
-
-    def _taken(self, delivery: Delivery, home: str) -> Notes:
-        take = partial(self._book.take, delivery.message.id, delivery.epoch, home)
-        try:
-            return take(begun=delivery.started_before)
-        except Overtaken:
-            # The broker's word decides. It says that we hold it: its epochs began anew (another
-            # store), the notes are of the one before.
-            delivery.started()
-            return take(begun=True, force=True)
-
-    def _end(
+    def _conclude(
         self,
         message: Message,
         result: ChannelResult,
-        notes: Notes | None = None,
+        record: MessageRecord | None = None,
         *,
         held: bool = False,
         work: Work = "",
     ) -> Outcome:
-        """Return what the broker is told, and keep the notes accordingly."""
+        """Return what the broker is told, and keep the record accordingly."""
         # A success is told by the message's own outcome; what is held back was not tried.
         level = logging.DEBUG if result.result == "sent" or held else logging.WARNING
         to = result.chat or message.channel or "no channel"
         log.log(level, "%s to %s: %s: %s", message.id, line(to), result.result, result.reason)
         if result.again:
-            return self._waits.later(message.lane, message.id, result, held=held, work=work)
-        self._waits.over(message.lane)
-        if notes:
-            notes.over(again=result.result == "rejected")
+            return self._backoff.defer(message.lane, message.id, result, held=held, work=work)
+        self._backoff.reset(message.lane)
+        if record:
+            record.finish(again=result.result == "rejected")
         outcome = result.to_outcome(self._now())
         if result.result == "rejected":
             return Refusal(result.reason, outcome)
-        self.spool.over(message.body, self._now())
+        self.attachments.expire(message.body, self._now())
         return outcome
 
 
-def work_of(result: ChannelResult, notes: Notes | None) -> Work:
+def work_of(result: ChannelResult, record: MessageRecord | None) -> Work:
     """Return what is certain of the work on a message, for the time that it waits."""
     if result.result == "uncertain":
         return "maybe"
-    done = notes.parts() if notes else result.done
+    done = record.parts() if record else result.done
     return "none" if result.result == "not_sent" and not done else ""
-
-
-def always_safe(adapter: Adapter) -> bool:
-    """Whether a second request with the same key never makes a second message: no notes needed."""
-    return adapter.capabilities.idempotent_s == math.inf and not isinstance(adapter, KeysByWay)
 
 
 def session_webhook(body: Mapping[str, Any], now: float) -> str | None:

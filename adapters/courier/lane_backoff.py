@@ -3,25 +3,23 @@ The lanes whose first message went back to the broker: how long it waits, and wh
 
 Rule 1: pure. Rule 2: a platform's own wait counts, else 1, 2, 4 … 60 s. One that asks for the same
 short wait again and again gets these as well; a part that gets through begins anew. Rule 3: what is
-only held back (gate.py) is no try, and its reason keeps the platform's last words. Rule 4: bounded;
-a lane that is forgotten only waits 1 s again.
+only held back (admission.py) is no try, and its reason keeps the platform's last words. Rule 4:
+bounded; a lane that is forgotten only waits 1 s again.
 """
 
 from collections.abc import Callable
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
 from wakebus.adapters.base import ChannelResult
 from wakebus.broker import Later
+from wakebus.broker.protocol.outcome import Work
 
 FIRST_WAIT_S: Final = 1.0
 LONGEST_WAIT_S: Final = 60.0
 MAX_LANES: Final = 10_000
 
 
-Work = Literal["none", "maybe", ""]  # of `Later.work`
-
-
-class Waiting(NamedTuple):
+class DeferredMessage(NamedTuple):
     """A lane's message that went back: how often it was tried, and what was said of it last."""
 
     id: str
@@ -31,23 +29,23 @@ class Waiting(NamedTuple):
     work: Work = ""
 
 
-class Waits:
+class LaneBackoff:
     """One lane runs in one thread, so two threads never work on the same message."""
 
     def __init__(self, jitter: Callable[[], float]) -> None:
         self._jitter = jitter
-        self._lanes: dict[str, Waiting] = {}
+        self._lanes: dict[str, DeferredMessage] = {}
 
     def __len__(self) -> int:
         return len(self._lanes)
 
-    def later(
+    def defer(
         self, lane: str, id: str, result: ChannelResult, *, held: bool, work: Work = ""
     ) -> Later:
         """Return what the broker is told of a message that is to come again, and of its work."""
         before = self._lanes.pop(lane, None)
         if before is None or before.id != id:
-            before = Waiting(id, 0)
+            before = DeferredMessage(id, 0)
         elif result.done > before.done:
             before = before._replace(tries=0)
         if work == "none" and before.work == "maybe":
@@ -57,7 +55,7 @@ class Waits:
             reason = doubtful(reason)
         words = before.words if held else reason
         tries, done = before.tries + (not held), max(before.done, result.done)
-        self._remember(lane, Waiting(id, tries, words, done, work or before.work))
+        self._remember(lane, DeferredMessage(id, tries, words, done, work or before.work))
         if held and words and words not in reason:
             reason = f"{words} (now: {reason})"
         return Later(self._wait(result.retry_after, before.tries, held=held), reason, work)
@@ -68,15 +66,15 @@ class Waits:
             return backoff(tries, self._jitter())
         return asked if held or not tries else max(asked, backoff(tries - 1, self._jitter()))
 
-    def over(self, lane: str) -> None:
+    def reset(self, lane: str) -> None:
         """The lane's message has ended."""
         self._lanes.pop(lane, None)
 
-    def _remember(self, lane: str, waiting: Waiting) -> None:
+    def _remember(self, lane: str, deferred: DeferredMessage) -> None:
         while len(self._lanes) >= MAX_LANES:
             # Another thread may do the same at this moment.
             self._lanes.pop(next(iter(self._lanes), ""), None)
-        self._lanes[lane] = waiting
+        self._lanes[lane] = deferred
 
 
 def doubtful(reason: str) -> str:

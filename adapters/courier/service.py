@@ -3,7 +3,7 @@ The service that takes texts to chats: endpoint `courier`, one message at a time
 
 Rule 1: what becomes of a message is handler.py's. Rule 2: a courier never starts a broker and never
 gives up: it waits for its name. Rule 3: told to stop, or without its name, it begins nothing more.
-Rule 4: its state stands in a file (status.py), on which nothing rests.
+Rule 4: its state stands in a file (status_file.py), on which nothing rests.
 """
 
 import logging
@@ -16,10 +16,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final, TextIO, TypeVar
 
-from wakebus.adapters.courier.delivery_log import Book
+from wakebus.adapters.courier.delivery_log import DeliveryLog
 from wakebus.adapters.courier.handler import Courier
 from wakebus.adapters.courier.lane_backoff import backoff
-from wakebus.adapters.courier.status_file import Board
+from wakebus.adapters.courier.status_file import StatusFile
 from wakebus.adapters.settings.environment import Environment
 from wakebus.adapters.transports import transports
 from wakebus.broker import Client
@@ -30,9 +30,9 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 ENDPOINT: Final = "courier"
-NOTES: Final = "courier.db"
+LOG: Final = "courier.db"
 ASKED_S: Final = 0.05  # between looks whether a signal came
-LOOK_S: Final = 0.5  # between looks whether the name was lost
+CHECK_S: Final = 0.5  # between looks whether the name was lost
 DRAIN_S: Final = 1.2  # for requests under way at the end; the broker kills a service after 2 s
 
 
@@ -66,41 +66,41 @@ def run(stop: threading.Event, *, echo: TextIO | None = None, takeover: bool = F
     """Hold the endpoint `courier` until `stop` is set, and again whenever it was lost."""
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
     folder = bus_dir()
-    book = Book(folder / NOTES)
+    delivery_log = DeliveryLog(folder / LOG)
     env = Environment()
-    courier = Courier(transports(folder, echo), book, env=env, folder=folder)
-    board = Board(folder, courier.admission.state, time.time(), env.file.absolute())
+    courier = Courier(transports(folder, echo), delivery_log, env=env, folder=folder)
+    status = StatusFile(folder, courier.admission.state, time.time(), env.file.absolute())
     # The client first: it waits for the broker, which makes the folder.
     if client := persist(Client, stop):
         with client:
-            persist(book.open, stop)
-            persist(courier.take_waits, stop)
-            while halt := persist(partial(hold, client, courier, takeover), stop):
+            persist(delivery_log.open, stop)
+            persist(courier.restore_cooldowns, stop)
+            while halt := persist(partial(register, client, courier, takeover), stop):
                 takeover = False  # once: whoever takes the name from us keeps it
-                look_after(courier, board, stop, halt)
+                maintain(courier, status, stop, halt)
             courier.drain(DRAIN_S)
-            courier.keep_waits()
-            board.show(time.time(), anew=True)
-    book.close()
+            courier.save_cooldowns()
+            status.write(time.time(), anew=True)
+    delivery_log.close()
     return 0
 
 
-def look_after(
-    courier: Courier, board: Board, stop: threading.Event, halt: threading.Event
+def maintain(
+    courier: Courier, status: StatusFile, stop: threading.Event, halt: threading.Event
 ) -> None:
     """Keep the files in order until `stop` or `halt` is set; then nothing more is begun."""
-    board.take()  # perhaps another courier wrote it last
+    status.claim()  # perhaps another courier wrote it last
     while not halt.is_set():
-        board.show(time.time())
-        courier.spool.tidy(time.time())
-        courier.keep_waits()
-        if stop.wait(LOOK_S):
+        status.write(time.time())
+        courier.attachments.sweep(time.time())
+        courier.save_cooldowns()
+        if stop.wait(CHECK_S):
             halt.set()
             return
-    board.leave()
+    status.release()
 
 
-def hold(client: Client, courier: Courier, takeover: bool) -> threading.Event:
+def register(client: Client, courier: Courier, takeover: bool) -> threading.Event:
     """Register once; return what is set when the name goes to another."""
     halt = threading.Event()
 

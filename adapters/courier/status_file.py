@@ -35,7 +35,7 @@ START_SLACK_S: Final = 1.0  # the kernel counts starts in hundredths, and from i
 _FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
-class Board:
+class StatusFile:
     """The file of this process. `state` (of Unix seconds) returns the platforms."""
 
     def __init__(
@@ -51,15 +51,15 @@ class Board:
         self._shown: str | None = None
         self._said = ""
 
-    def take(self) -> None:
+    def claim(self) -> None:
         """The name is ours: the file says so at the next look."""
         self._ours, self._shown, self._written = True, None, -math.inf
 
-    def leave(self) -> None:
+    def release(self) -> None:
         """The name is another's, and so is the file."""
         self._ours = False
 
-    def show(self, now: float, *, anew: bool = False) -> None:
+    def write(self, now: float, *, anew: bool = False) -> None:
         """
         Write what has changed, if the file is ours.
 
@@ -104,7 +104,7 @@ class Status(NamedTuple):
     settings: str = ""
 
 
-def read(folder: Path) -> Status | None:
+def read_status(folder: Path) -> Status | None:
     """Return what a courier of this bus wrote last, None where there is nothing to read."""
     try:
         descriptor = os.open(folder / FILE, _FLAGS)

@@ -1,25 +1,37 @@
 """
 Calls into an adapter, which is somebody else's code: what it returns, or a DeliveryError.
 
-Rule 1: whatever it raises, the courier lives. These calls perform nothing, so a bug in one is
-`rejected`. Rule 2: a bug is shown by its type and place, never its text: that may hold a
-credential. Rule 3: what every call means is asked here, so that the shell speaks of ways and
-tokens only.
+Rule 1: whatever it raises, the courier lives. What is asked before a request is performed performs
+nothing, so a bug in it is `rejected`. Rule 2: a bug is shown by its type and place, never its text:
+that may hold a credential. Rule 3: an adapter's optional protocols (abilities.py) are known only
+here, so that all others speak of ways, tokens and uploads.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
-from typing import TypeVar
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Self, TypeVar
 
-from wakebus.adapters import base
-from wakebus.adapters.abilities import HasToken, HasWays, KeysByWay, Measures, Uploads
-from wakebus.adapters.base import Adapter, Outgoing, Request, Target, Token, Transport
+from wakebus.adapters.abilities import HasToken, HasWays, KeysByWay, LooksUp, Measures, Uploads
+from wakebus.adapters.base import (
+    Adapter,
+    Capabilities,
+    File,
+    Outgoing,
+    Request,
+    Response,
+    Sent,
+    Target,
+    Token,
+    length,
+)
+from wakebus.adapters.delivery.split import split
 from wakebus.adapters.errors import (
     BrokenAdapter,
     DeliveryError,
     Rejected,
     Unavailable,
-    place_of,
 )
 
 T = TypeVar("T")
@@ -35,104 +47,204 @@ def guarded(platform: str, step: Callable[[], T]) -> T:
         raise BrokenAdapter.of_bug(platform, exc) from exc
 
 
-def kept(step: Callable[[], T]) -> T:
-    """Return what the record of parts returns, or raise Unavailable: without it nothing begins."""
-    try:
-        return step()
-    except DeliveryError:
-        raise
-    except Exception as exc:
-        raise Unavailable(f"the record of its parts cannot be kept: {place_of(exc)}") from exc
-
-
-def parsed(adapter: Adapter, chat_id: str, thread: str | None) -> Target:
-    """Return the chat of an id, or raise BadTarget."""
-    target = adapter.parse_target(chat_id, thread)
-    if isinstance(target, Target) and isinstance(adapter.capabilities, base.Capabilities):
-        return target
-    raise TypeError
-
-
-def token_of(adapter: Adapter, target: Target) -> str:
-    """Return the token that leads to just this chat, "" where none does."""
-    try:
-        found = again(adapter, str(target))
-    except Exception:
-        return ""
-    return str(target) if str(found) == str(target) else ""
-
-
-def again(adapter: Adapter, token: str) -> Target:
-    """Return the chat of a token that `token_of` gave, or raise BadTarget."""
-    chat_id, _, thread = token.partition(":")[2].partition("?thread=")
-    return parsed(adapter, chat_id, thread or None)
-
-
-def measure_of(adapter: Adapter) -> Callable[[str], int]:
-    """Return what counts a text as this platform does."""
-    if isinstance(adapter, Measures):
-        return adapter.measure
-    unit = adapter.capabilities.unit
-    return lambda text: base.length(text, unit)
-
-
-def ways_of(adapter: Adapter, target: Target, message: Outgoing) -> list[str]:
-    """Return the ways to this chat, best first; [""] for an adapter that knows one only."""
-    if not isinstance(adapter, HasWays):
-        return [""]
-    ways = guarded(target.platform, lambda: [*map(str, adapter.ways(target, message))])
-    if not ways:
-        raise Rejected("no way to this chat is set up")
-    return ways
-
-
-def key_time(adapter: Adapter, target: Target, way: str) -> float:
-    """Return for how many seconds a key makes a resend by this way safe; 0 if that is unknown."""
-    if not isinstance(adapter, KeysByWay):
-        return adapter.capabilities.idempotent_s
-    try:
-        return float(adapter.key_time(target, way))
-    except Exception:
-        return 0.0
-
-
-def token_request(adapter: Adapter, target: Target, way: str) -> Request | None:
-    """Return the request for the token that this way needs, None if it needs none."""
-    if not isinstance(adapter, HasToken):
-        return None
-    return guarded(target.platform, lambda: adapter.token_request(way))
-
-
-def checked(token: Token) -> Token:
+def checked_token(token: Token) -> Token:
     """Return the token, or raise Unavailable: the adapter gave none."""
     if isinstance(token, Token) and isinstance(token.value, str) and token.value:
         return token
     raise Unavailable("the platform gave no access token")
 
 
-def built(adapter: Adapter, target: Target, outgoing: Outgoing) -> Request:
-    """Return the request that sends this, or raise Rejected."""
-    return guarded(target.platform, lambda: adapter.build_request(target, outgoing))
+@dataclass(frozen=True, slots=True)
+class GuardedAdapter:
+    """
+    One chat, by its adapter.
+
+    What parses an answer (`parse_…`) is called with the answer at hand, by who has asked for it,
+    and may raise anything; all else raises a DeliveryError.
+    """
+
+    adapter: Adapter
+    target: Target
+
+    @classmethod
+    def create(
+        cls, make: Callable[[], Adapter], platform: str, chat_id: str, thread: str | None
+    ) -> Self:
+        """Return a chat of an adapter that `make` makes. Raises BadSetting and BadTarget."""
+        return guarded(platform, lambda: cls._parsed(make(), chat_id, thread))
+
+    @classmethod
+    def _parsed(cls, adapter: Adapter, chat_id: str, thread: str | None) -> Self:
+        target = adapter.parse_target(chat_id, thread)
+        if isinstance(target, Target) and isinstance(adapter.capabilities, Capabilities):
+            return cls(adapter, target)
+        raise TypeError
+
+    # --- the chat -------------------------------------------------------------------------
+
+    @property
+    def platform(self) -> str:
+        """Its platform's name."""
+        return self.target.platform
+
+    @property
+    def card(self) -> Capabilities:
+        """What the platform can do."""
+        return self.adapter.capabilities
+
+    @property
+    def token(self) -> str:
+        """The channel token that leads to just this chat, "" where none does."""
+        try:
+            found = self._at_token(str(self.target))
+        except Exception:
+            return ""
+        return str(self.target) if str(found.target) == str(self.target) else ""
+
+    def at(self, target: Target) -> Self:
+        """Return another chat of the same adapter."""
+        return replace(self, target=target)
+
+    def at_id(self, chat_id: str) -> Self:
+        """Return the chat that has this id, in the same thread, or raise BadTarget."""
+        thread = self.target.thread
+        return guarded(self.platform, lambda: self._parsed(self.adapter, chat_id, thread))
+
+    def at_token(self, token: str) -> Self:
+        """Return the chat whose `token` this is, or raise BadTarget."""
+        return guarded(self.platform, lambda: self._at_token(token))
+
+    def _at_token(self, token: str) -> Self:
+        chat_id, _, thread = token.partition(":")[2].partition("?thread=")
+        return self._parsed(self.adapter, chat_id, thread or None)
+
+    def lookup(self) -> Request | None:
+        """Return the request that leads one step nearer to the chat, None where there is none."""
+        adapter = self.adapter
+        if not isinstance(adapter, LooksUp):
+            return None
+        return guarded(self.platform, lambda: adapter.lookup(self.target))
+
+    def parse_lookup(self, answer: Response) -> Self:
+        """Return the chat one step nearer."""
+        assert isinstance(self.adapter, LooksUp)
+        found = self.adapter.parse_lookup(self.target, answer)
+        if not isinstance(found, Target) or not found.chat_id:
+            raise TypeError
+        return self.at(replace(found, platform=self.platform))
+
+    # --- what a resend does ---------------------------------------------------------------
+
+    @property
+    def always_safe(self) -> bool:
+        """Whether a second request with the same key never makes a second message."""
+        return self.card.idempotent_s == math.inf and not isinstance(self.adapter, KeysByWay)
+
+    def key_time(self, way: str) -> float:
+        """Return for how many seconds a key makes a resend by this way safe; 0: not known."""
+        if not isinstance(self.adapter, KeysByWay):
+            return self.card.idempotent_s
+        try:
+            return float(self.adapter.key_time(self.target, way))
+        except Exception:
+            return 0.0
+
+    # --- a text and its requests ----------------------------------------------------------
+
+    def measure(self, text: str) -> int:
+        """Return the size of a text as the platform counts it; may raise anything."""
+        if isinstance(self.adapter, Measures):
+            return self.adapter.measure(text)
+        return length(text, self.card.unit)
+
+    def split(self, text: str) -> list[str]:
+        """Return a text in parts that the platform takes, or raise Rejected."""
+        limit, least = self.card.max_text, partial(length, unit=self.card.unit)
+        return guarded(self.platform, lambda: split(text, self.measure, limit, least))
+
+    def ways(self, outgoing: Outgoing) -> list[str]:
+        """Return the ways to this chat, best first; [""] for an adapter that knows one only."""
+        adapter = self.adapter
+        if not isinstance(adapter, HasWays):
+            return [""]
+        ways = guarded(self.platform, lambda: [*map(str, adapter.ways(self.target, outgoing))])
+        if not ways:
+            raise Rejected("no way to this chat is set up")
+        return ways
+
+    def token_request(self, way: str) -> Request | None:
+        """Return the request for the token that this way needs, None if it needs none."""
+        adapter = self.adapter
+        if not isinstance(adapter, HasToken):
+            return None
+        return guarded(self.platform, lambda: adapter.token_request(way))
+
+    def parse_token(self, answer: Response) -> Token:
+        """Return the token."""
+        assert isinstance(self.adapter, HasToken)
+        return checked_token(self.adapter.parse_token(answer))
+
+    def upload(self, outgoing: Outgoing) -> Request | None:
+        """Return the next request that brings the outgoing file there, None when it is there."""
+        adapter = self.adapter
+        if not isinstance(adapter, Uploads):
+            return None
+        return guarded(self.platform, lambda: adapter.upload(self.target, outgoing))
+
+    def parse_upload(self, file: File, answer: Response) -> File:
+        """Return the file with what the platform said of it."""
+        assert isinstance(self.adapter, Uploads)
+        found = self.adapter.parse_upload(file, answer)
+        if isinstance(found, File):
+            return found
+        raise TypeError
+
+    def build(self, outgoing: Outgoing) -> Request:
+        """Return the request that sends this, or raise Rejected."""
+        return guarded(self.platform, lambda: self.adapter.build_request(self.target, outgoing))
+
+    def parse_sent(self, answer: Response) -> Sent:
+        """Return what the platform says that it did."""
+        sent = self.adapter.parse_response(answer)
+        if isinstance(sent, Sent) and isinstance(sent.id, str):
+            return sent
+        raise TypeError
+
+    # --- what a way would make of it, without a real token --------------------------------
+
+    def rehearse(self, outgoing: Outgoing, way: str) -> Request:
+        """Return the first request that this way makes of it, or raise what is wrong with it."""
+        outgoing = self._by_way(outgoing, way)
+        return self.upload(outgoing) or self.build(outgoing)
+
+    def shows_reply(self, outgoing: Outgoing, way: str) -> bool:
+        """Whether it is shown as a reply; what cannot be built says so when it is sent."""
+        outgoing = self._by_way(outgoing, way)
+        try:
+            return self.build(outgoing) != self.build(replace(outgoing, reply_to=None))
+        except DeliveryError:
+            return True
+
+    def ways_elsewhere(self, outgoing: Outgoing, way: str, others: Iterable[str]) -> list[str]:
+        """Return the others that carry this to another place: a busy host is no better reached
+        in another format."""
+        here = self._destination(outgoing, way)
+        return [other for other in others if self._destination(outgoing, other) not in (here, None)]
+
+    def _destination(self, outgoing: Outgoing, way: str) -> tuple[str, str] | None:
+        """Return where a way leads, None where it cannot carry this."""
+        try:
+            asked, request = self.token_request(way), self.rehearse(outgoing, way)
+        except DeliveryError:
+            return None
+        return asked.url if asked else "", request.url.partition("?")[0]
+
+    def _by_way(self, outgoing: Outgoing, way: str) -> Outgoing:
+        token = "-" if self.token_request(way) else ""
+        return replace(bare(outgoing), way=way, token=token)
 
 
-def answers_to(adapter: Adapter, target: Target, outgoing: Outgoing) -> bool:
-    """Whether what this sends is shown as a reply; what cannot be built says so when it is sent."""
-    bare = replace(outgoing, reply_to=None)
-    try:
-        return built(adapter, target, outgoing) != built(adapter, target, bare)
-    except DeliveryError:
-        return True
-
-
-def upload(adapter: Adapter, target: Target, outgoing: Outgoing) -> Request | None:
-    """Return the next request that brings the outgoing file there, None when it is there."""
-    if not isinstance(adapter, Uploads):
-        return None
-    return guarded(target.platform, lambda: adapter.upload(target, outgoing))
-
-
-def performer(performers: Mapping[str, Transport], request: Request) -> Transport:
-    """Return what performs this request, or raise Rejected."""
-    if request.scheme not in performers:
-        raise Rejected(f"nothing here speaks {request.scheme!r}")
-    return performers[request.scheme]
+def bare(outgoing: Outgoing) -> Outgoing:
+    """Return it with one byte of its file: what is only asked need not make a form of 20 MiB."""
+    file = outgoing.file
+    return outgoing if file is None else replace(outgoing, file=replace(file, data=file.data[:1]))

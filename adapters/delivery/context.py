@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from wakebus.adapters.base import Part, Transport
-from wakebus.adapters.delivery.access_tokens import Tokens
-from wakebus.adapters.delivery.chat_lookup import Lookups
-from wakebus.adapters.delivery.split_cache import Splits
+from wakebus.adapters.base import Part, Progress, Transport
+from wakebus.adapters.delivery.access_tokens import TokenCache
+from wakebus.adapters.delivery.chat_lookup import ChatLookups
+from wakebus.adapters.delivery.split_cache import SplitCache
 from wakebus.adapters.errors import DeliveryError, Result
 
 
@@ -60,26 +60,8 @@ def pause(seconds: float) -> bool:
     return False
 
 
-@dataclass(frozen=True, slots=True)
-class Tools:
-    """
-    What a delivery works with.
-
-    performers: by the request's scheme. now: Unix seconds. sleep: waits, and returns True as soon
-    as the host stops; then nothing more is begun. permit: whether a request may go out now.
-    """
-
-    performers: Mapping[str, Transport]
-    tokens: Tokens = field(default_factory=Tokens)
-    now: Callable[[], float] = time.time
-    sleep: Callable[[float], bool] = pause
-    lookups: Lookups = field(default_factory=Lookups)
-    permit: Admission = field(default_factory=AllowAll)
-    splits: Splits = field(default_factory=Splits)
-
-
-class Memory:
-    """Progress that lasts for one delivery."""
+class MemoryRecord:
+    """A record of parts that lasts for one delivery."""
 
     def __init__(self) -> None:
         self._parts: dict[int, Part] = {}
@@ -104,3 +86,23 @@ class Memory:
             self._parts[number] = Part("sent", id)
         elif result != "uncertain":
             self._parts.pop(number, None)
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryContext:
+    """
+    What a delivery works with.
+
+    performers: by the request's scheme. now: Unix seconds. sleep: waits, and returns True as soon
+    as the host stops; then nothing more is begun. permit: whether a request may go out now.
+    record: what earlier deliveries of the message left, and where this one writes.
+    """
+
+    performers: Mapping[str, Transport]
+    tokens: TokenCache = field(default_factory=TokenCache)
+    lookups: ChatLookups = field(default_factory=ChatLookups)
+    splits: SplitCache = field(default_factory=SplitCache)
+    now: Callable[[], float] = time.time
+    sleep: Callable[[float], bool] = pause
+    permit: Admission = field(default_factory=AllowAll)
+    record: Progress = field(default_factory=MemoryRecord)

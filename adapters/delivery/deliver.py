@@ -8,125 +8,82 @@ adapter is somebody else's code: whatever it raises, the courier lives. Rule 4: 
 error's text nor a token or webhook that was used is ever shown.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
-from wakebus.adapters import channel, registry
-from wakebus.adapters.base import (
-    Adapter,
-    ChannelResult,
-    File,
-    Outgoing,
-    Progress,
-    Target,
-    length,
-)
-from wakebus.adapters.delivery.adapter_calls import (
-    guarded,
-    measure_of,
-    parsed,
-)
+from wakebus.adapters import registry
+from wakebus.adapters.base import ChannelResult, Outgoing, Target
+from wakebus.adapters.channel import Channel
+from wakebus.adapters.delivery.adapter_calls import GuardedAdapter
 from wakebus.adapters.delivery.attachments import megabytes
-from wakebus.adapters.delivery.context import Memory, Tools
-from wakebus.adapters.delivery.parts import Sending
-from wakebus.adapters.delivery.split import split
-from wakebus.adapters.delivery.split_cache import Splits
-from wakebus.adapters.errors import BrokenAdapter, DeliveryError, Rejected, Uncertain, place_of
+from wakebus.adapters.delivery.context import DeliveryContext
+from wakebus.adapters.delivery.parts import PartSender
+from wakebus.adapters.delivery.split_cache import SplitCache
+from wakebus.adapters.errors import DeliveryError, Rejected, Uncertain, place_of
 from wakebus.adapters.sanitize import line, plain
 from wakebus.adapters.settings.home_channel import resolve
-
-__all__ = ["Tools", "address", "deliver", "outgoing_of", "result_of"]
+from wakebus.adapters.settings.redact import redact
 
 LONGEST_ID: Final = 200  # of a message, at a platform
 
-Load = Callable[[str], type[Adapter]]
+
+def resolve_chat(
+    channel: Channel, env: Mapping[str, str], load: registry.LoadAdapter = registry.load
+) -> GuardedAdapter:
+    """Return the chat that a channel names, or raise Rejected; no IO on any platform."""
+    kind = load(channel.platform)
+    found = resolve(channel, env)
+    return GuardedAdapter.create(
+        lambda: kind(env), channel.platform, found.chat_id or "", found.thread
+    )
 
 
-def address(
-    token: str, env: Mapping[str, str], load: Load = registry.load
-) -> tuple[Adapter, Target]:
-    """Return adapter and chat of a channel token, or raise Rejected; no IO on any platform."""
-    asked = channel.parse(token)
-    kind = load(asked.platform)
-    found = resolve(asked, env)
-    try:
-        adapter = kind(env)
-        return adapter, parsed(adapter, found.chat_id or "", found.thread)
-    except DeliveryError:
-        raise
-    except Exception as exc:
-        raise BrokenAdapter.of_bug(asked.platform, exc) from exc
-
-
-def deliver(
-    adapter: Adapter,
-    target: Target,
-    text: str,
-    key: str,
-    tools: Tools,
-    *,
-    progress: Progress | None = None,
-    webhook: str | None = None,
-    file: File | None = None,
-    reply_to: str | None = None,
-) -> ChannelResult:
+def deliver(chat: GuardedAdapter, message: Outgoing, context: DeliveryContext) -> ChannelResult:
     """
-    Send one text to one chat, in parts if it must be, and return what became of it; raises nothing.
+    Send one message to one chat, in parts if it must be; return what became of it. Raises nothing.
 
-    key: of the message; part K of several has `KEY.K`. progress: what earlier deliveries of this
-    text left, and where this one writes. webhook: a session webhook that came with the message.
-    file: goes out as the last part; with one, there may be no text. reply_to: the platform's id of
-    the message that the first part answers; where it cannot show that, the result says so.
+    The message is as its sender wrote it: its text, which may be none where there is a file; its
+    key (part K of several has `KEY.K`); a session webhook that came with it; its file, which goes
+    out as the last part; reply_to, which the first part answers (where the platform cannot show
+    that, the result says so).
     """
-    sending: Sending | None = None
-    outgoing: list[Outgoing] = []
+    sender: PartSender | None = None
+    parts: Sequence[Outgoing] = ()
     try:
-        outgoing = outgoing_of(adapter, target, text, key, webhook, file, tools.splits, reply_to)
-        progress = Memory() if progress is None else progress
-        sending = Sending(adapter, target, tools, progress, outgoing, key)
-        id_ = sending.run()
+        parts = parts_of(chat, message, context.splits)
+        sender = PartSender(chat, context, parts)
+        id_ = sender.send_all()
     except DeliveryError as exc:
-        return _failed(exc, target, sending, len(outgoing))
+        return _failed(exc, chat.target, sender, len(parts))
     except Exception as exc:  # a bug of ours or of the host's: nobody knows how far it came
         doubt = Uncertain(f"the delivery failed: {place_of(exc)}")
-        return _failed(doubt, target, sending, len(outgoing))
-    sent = ChannelResult("sent", target.platform, str(target), id=line(id_, 200))
-    return replace(sent, reason=line(sending.note), done=len(outgoing), parts=len(outgoing))
+        return _failed(doubt, chat.target, sender, len(parts))
+    sent = ChannelResult("sent", chat.platform, str(chat.target), id=line(id_, 200))
+    return replace(sent, reason=line(sender.note), done=len(parts), parts=len(parts))
 
 
-def outgoing_of(
-    adapter: Adapter,
-    target: Target,
-    text: str,
-    key: str,
-    webhook: str | None = None,
-    file: File | None = None,
-    splits: Splits | None = None,
-    reply_to: str | None = None,
-) -> list[Outgoing]:
-    """Return what goes out, part by part, each with its key. Raises Rejected."""
-    clean = plain(text)
-    if not clean.strip() and file is None:
+def parts_of(chat: GuardedAdapter, message: Outgoing, splits: SplitCache) -> list[Outgoing]:
+    """Return what goes out of a message, part by part, each with its key. Raises Rejected."""
+    whole, file, key = plain(message.text), message.file, message.key
+    if not whole.strip() and file is None:
         raise Rejected("the message has no text")
     if file is not None:
-        check_size(adapter, target.platform, len(file.data))
-    card = adapter.capabilities
-    cut = partial(split, clean, measure_of(adapter), card.max_text, partial(length, unit=card.unit))
-    find = partial((splits or Splits()).get, f"{target.platform} {key}", clean, cut)
-    texts = guarded(target.platform, find)
-    count = len(texts) + (file is not None)
-    keys = [key] if count == 1 else [f"{key}.{number + 1}" for number in range(count)]
-    one = Outgoing("", key, webhook=webhook, whole=clean)
-    parts = [replace(one, text=part) for part in texts]
-    parts += [replace(one, file=file)] if file is not None else []
-    parts[0] = replace(parts[0], reply_to=reply_to)
-    return [replace(part, key=key) for part, key in zip(parts, keys, strict=True)]
+        check_size(chat, len(file.data))
+    texts = splits.get(f"{chat.platform} {key}", whole, partial(chat.split, whole))
+    part = replace(message, whole=whole, file=None, reply_to=None)
+    parts = [replace(part, text=text) for text in texts]
+    if file is not None:
+        parts.append(replace(part, text="", file=file))
+    parts[0] = replace(parts[0], reply_to=message.reply_to)
+    if len(parts) == 1:
+        return parts
+    return [replace(part, key=f"{key}.{number}") for number, part in enumerate(parts, 1)]
 
 
-def replied(body: Mapping[str, Any]) -> str | None:
+def reply_to_of(body: Mapping[str, Any]) -> str | None:
     """Return `body.reply_to`, the platform's id of what is answered, or raise Rejected."""
     held = body.get("reply_to")
     if held is None:
@@ -137,9 +94,9 @@ def replied(body: Mapping[str, Any]) -> str | None:
     return held
 
 
-def check_size(adapter: Adapter, platform: str, size: int) -> None:
+def check_size(chat: GuardedAdapter, size: int) -> None:
     """Raise Rejected for a file of so many bytes that this platform does not take."""
-    most = adapter.capabilities.max_file
+    platform, most = chat.platform, chat.card.max_file
     if not most:
         others = ", ".join(_takers()) or "none is installed"
         raise Rejected(f"{platform} takes no files; send a link, or use one that does ({others})")
@@ -171,10 +128,10 @@ def result_of(error: DeliveryError, target: Target | None = None) -> ChannelResu
 
 
 def _failed(
-    error: DeliveryError, target: Target, sending: Sending | None, parts: int
+    error: DeliveryError, target: Target, sender: PartSender | None, parts: int
 ) -> ChannelResult:
-    done = sending.done if sending else 0
-    reason = sending.hide(error.text) if sending else error.text
+    done = sender.done if sender else 0
+    reason = redact(error.text, sender.secrets) if sender else error.text
     if parts > 1:
         reason = f"part {done + 1}: {reason}"
     result = replace(result_of(error, target), reason=line(reason))

@@ -1,47 +1,34 @@
 """
 What one delivery asks of a platform: where the chat is, tokens, uploads, and the message itself.
 
-Rule 1: the gate is asked before a part begins, or before its upload, told when the part itself
-begins after one, and how every request ended that was performed. (Of the requests beside the
-message only their errors: its place at the gate is not used up by them. Who waited for a request
-of another delivery that got no answer tells it too: he got none either.) Rule 2: a chat that has
-moved is followed once, and the result says its new id. Rule 3: what an upload brought there is
-kept for the tries of its part, by the way that it went. Rule 4: an adapter's bug in reading an
-answer is Uncertain. Rule 5: a message stays in the chat in which a part of it was begun.
+Rule 1: the permit is told how every request ended that was performed. (Of the requests beside the
+message only their errors: its place is not used up by them. Who waited for a request of another
+delivery that got no answer tells it too: he got none either.) Rule 2: requests beside the message
+show nothing to anybody, and may be made again: a doubt about one is Silent, for of the text nothing
+went out, and who said nothing for as long as the transport waits (https.py) is not asked again by
+the same delivery. Rule 3: a chat that has moved is followed once, and the result says its new id.
+Rule 4: a message stays in the chat in which a part of it was begun.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Final, TypeVar
 
-from wakebus.adapters.abilities import HasToken, Uploads
-from wakebus.adapters.base import (
-    Adapter,
-    File,
-    Outgoing,
-    Request,
-    Response,
-    Sent,
-    Target,
-    Token,
-    Transport,
-)
-from wakebus.adapters.delivery import adapter_calls as calls
-from wakebus.adapters.delivery import aside
-from wakebus.adapters.delivery.chat_lookup import lookup
-from wakebus.adapters.delivery.context import Tools
+from wakebus.adapters.base import File, Outgoing, Request, Response, Sent, Token, Transport
+from wakebus.adapters.delivery.adapter_calls import GuardedAdapter
+from wakebus.adapters.delivery.context import DeliveryContext
 from wakebus.adapters.errors import (
     BrokenAdapter,
     DeliveryError,
     Moved,
     Rejected,
+    Silent,
     Unavailable,
     Uncertain,
     place_of,
 )
-from wakebus.adapters.settings.redact import redact
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -49,166 +36,147 @@ T = TypeVar("T")
 UPLOADS: Final = 4  # requests; Slack's takes two, Matrix's two
 
 
-class Errands:
-    """Those of one delivery to one chat. Not thread-safe. `target`: where requests go."""
+def performer(performers: Mapping[str, Transport], request: Request) -> Transport:
+    """Return what performs this request, or raise Rejected."""
+    if request.scheme not in performers:
+        raise Rejected(f"nothing here speaks {request.scheme!r}")
+    return performers[request.scheme]
 
-    def __init__(
-        self,
-        adapter: Adapter,
-        target: Target,
-        tools: Tools,
-        key: str,
-        webhook: str | None,
-        found: str = "",
-    ) -> None:
-        self._adapter, self._asked, self._tools = adapter, target, tools
-        self.target = self._home = target
-        self._found = found
-        self._key = key
-        self._hidden = {webhook or ""}
+
+def ask_platform(
+    performers: Mapping[str, Transport],
+    platform: str,
+    request: Request,
+    parse: Callable[[Response], T],
+    without: str,
+) -> T:
+    """
+    Return what the answer to `request` says, or raise a DeliveryError that is not Uncertain.
+
+    without: what there is none of then, "no access token".
+    """
+    try:
+        return parse(performer(performers, request)(request))
+    except Uncertain as exc:
+        raise Silent(f"{without}: {exc.text}") from exc
+    except DeliveryError:
+        raise
+    except Exception as exc:
+        raise BrokenAdapter.of_bug(platform, exc) from exc
+
+
+class PlatformClient:
+    """
+    That of one delivery. Not thread-safe. `chat`: where requests go.
+
+    begun: the token of the chat in which parts were begun, "" for nowhere.
+    """
+
+    def __init__(self, chat: GuardedAdapter, context: DeliveryContext, begun: str) -> None:
+        self._performers, self._permit = context.performers, context.permit
+        self._tokens, self._lookups = context.tokens, context.lookups
+        self.chat = self._home = self._asked = chat
+        self._begun = begun
         self._moved = self._told = False
+
+    # --- where the chat is ----------------------------------------------------------------
 
     @property
     def note(self) -> str:
         """What a sender should know of a message that is sent."""
         if self._home == self._asked:
             return ""
-        return f"the chat has another id now, write {self._home}"
+        return f"the chat has another id now, write {self._home.target}"
 
-    def hide(self, text: str) -> str:
-        """Return `text` without the tokens and the webhook that were used."""
-        return redact(text, self._hidden)
-
-    def find(self) -> None:
-        """Set `target` to the chat as the platform knows it."""
-        self._home = self._tools.lookups.home(self._asked)
+    def find_chat(self) -> None:
+        """Set `chat` to the chat as the platform knows it."""
+        self._home = self._asked.at(self._lookups.home_of(self._asked.target))
         there = self._home
-        if self._found and self._home == self._asked:
-            there = self._begun(partial(calls.again, self._adapter, self._found))
+        if self._begun and self._home == self._asked:
+            there = self._asked.at_token(self._begun)
+            if self._asked.lookup() is None:
+                self._home = there  # it moved there
         ask = partial(self._ask, without="the chat was not looked up")
-        find = partial(self._tools.lookups.find, self._adapter, there, ask)
-        self.target = self._shared(find)
-
-    def _begun(self, parse: Callable[[], Target]) -> Target:
-        """Return the chat in which parts were begun, wherever its name leads now."""
-        there = calls.guarded(self._asked.platform, parse)
-        if lookup(self._adapter, self._asked) is None:
-            self._home = there  # it moved there
-        return there
-
-    @property
-    def place(self) -> str:
-        """The token of the chat where requests go."""
-        return calls.token_of(self._adapter, self.target)
+        self.chat = self._shared(partial(self._lookups.find, there, ask))
 
     def follow(self, moved: Moved) -> None:
         """Take the chat's new id for this and all that follows; raise Rejected the second time."""
         if self._moved:
             raise Rejected(f"{moved.text}; and it moved before") from moved
-        parse = partial(calls.parsed, self._adapter, moved.chat_id, self._asked.thread)
-        there = calls.guarded(self._asked.platform, parse)
-        if there.kind != self._asked.kind:  # a group becomes a group, a person never one
+        there = self._asked.at_id(moved.chat_id).target
+        if there.kind != self._asked.target.kind:  # a group becomes a group, a person never one
             raise Rejected(f"{moved.text}; and {there} is a chat of another kind") from moved
-        self._tools.lookups.move(self._asked, there)
-        self.find()
+        self._lookups.remember_move(self._asked.target, there)
+        self.find_chat()
         self._moved = True  # not before: a look-up that fails is tried again
 
-    def forget(self) -> None:
+    def forget_chat(self) -> None:
         """Forget what was looked up: the platform rejected a message to it."""
-        if self.target != self._home:
-            self._tools.lookups.forget(self._adapter, self._home, self.target)
+        if self.chat != self._home:
+            self._lookups.forget(self._home, self.chat)
 
-    def token(self, asked: Request) -> str:
+    # --- requests -------------------------------------------------------------------------
+
+    def get_token(self, asked: Request) -> str:
         """Return the access token that `asked` gets, kept or fetched."""
-        token = self._shared(partial(self._tools.tokens.get, asked, self._fetch))
-        self._hidden.add(token)
-        return token
+        return self._shared(partial(self._tokens.get, asked, self._fetch_token))
 
-    def refuse(self, asked: Request, token: str) -> None:
-        """Forget this token."""
-        self._tools.tokens.refuse(asked, token)
+    def _fetch_token(self, request: Request) -> Token:
+        return self._ask(request, self.chat.parse_token, without="no access token")
 
-    def enter(self, left: int) -> None:
-        """Return when the next of `left` parts may go out; raise Held when that is not now."""
-        self._tools.permit.enter(left)
-
-    def begin(self) -> None:
-        """Tell the gate that the request it let pass begins only now."""
-        self._tools.permit.begin()
-
-    def brought(self, outgoing: Outgoing) -> File:
+    def upload_file(self, outgoing: Outgoing) -> File:
         """Return the outgoing file as the platform has it; raise a DeliveryError for a doubt."""
         file = outgoing.file
         assert file is not None
         for _ in range(UPLOADS):
-            request = calls.upload(self._adapter, self.target, replace(outgoing, file=file))
+            request = self.chat.upload(replace(outgoing, file=file))
             if request is None:
                 return file
-            read = partial(self._read_upload, file)
+            read = partial(self.chat.parse_upload, file)
             file = self._ask(request, read, without="the file was not brought there")
-        if calls.upload(self._adapter, self.target, replace(outgoing, file=file)) is None:
+        if self.chat.upload(replace(outgoing, file=file)) is None:
             return file
-        raise BrokenAdapter(f"the adapter {self.target.platform!r} uploads a file without end")
+        raise BrokenAdapter(f"the adapter {self.chat.platform!r} uploads a file without end")
 
-    def send(self, perform: Transport, request: Request) -> Sent:
-        """Perform the request of a message and return what the platform says, or raise it."""
+    def prepare(self, outgoing: Outgoing) -> Callable[[], Sent]:
+        """Build a message's request; return what performs it, or raise Rejected."""
+        request = self.chat.build(outgoing)
+        return partial(self._send, partial(performer(self._performers, request), request))
+
+    def _send(self, perform: Callable[[], Response]) -> Sent:
+        """Return what the platform says of a message, or raise it; a bug now is Uncertain."""
         try:
-            sent = self._sent(perform, request)
+            sent = self.chat.parse_sent(perform())
         except DeliveryError as exc:
-            self._leave(exc)
-            raise
-        self._leave(None)
-        return sent
-
-    def _sent(self, perform: Transport, request: Request) -> Sent:
-        try:
-            sent = self._adapter.parse_response(perform(request))
-            if isinstance(sent, Sent) and isinstance(sent.id, str):
-                return sent
-            raise TypeError
-        except DeliveryError:
+            self._report(exc)
             raise
         except Exception as exc:
-            raise Uncertain.of_bug(self.target.platform, exc) from exc
-
-    def _fetch(self, request: Request) -> Token:
-        adapter = self._adapter
-        assert isinstance(adapter, HasToken)
-        return self._ask(
-            request,
-            lambda answer: calls.checked(adapter.parse_token(answer)),
-            without="no access token",
-        )
-
-    def _read_upload(self, file: File, answer: Response) -> File:
-        adapter = self._adapter
-        assert isinstance(adapter, Uploads)
-        found = adapter.parse_upload(file, answer)
-        if isinstance(found, File):
-            return found
-        raise TypeError
+            doubt = Uncertain.of_bug(self.chat.platform, exc)
+            self._report(doubt)
+            raise doubt from exc
+        self._report(None)
+        return sent
 
     def _shared(self, step: Callable[[], T]) -> T:
-        """Return what a flight brings; tell the gate of its silence, whoever asked."""
+        """Return what a flight brings; tell the permit of its silence, whoever asked."""
         self._told = False
         try:
             return step()
         except Unavailable as exc:
             if not self._told:
-                self._leave(exc)
+                self._report(exc)
             raise
 
     def _ask(self, request: Request, parse: Callable[[Response], T], without: str) -> T:
-        platform = self.target.platform
         try:
-            return aside.ask(self._tools.performers, platform, request, parse, without)
+            return ask_platform(self._performers, self.chat.platform, request, parse, without)
         except DeliveryError as exc:
-            self._leave(exc)
+            self._report(exc)
             raise
 
-    def _leave(self, error: DeliveryError | None) -> None:
+    def _report(self, error: DeliveryError | None) -> None:
         self._told = True
         try:
-            self._tools.permit.report(error)
+            self._permit.report(error)
         except Exception as exc:  # what became of the message is known all the same
-            log.warning("%s: the gate was not told: %s", self.target, place_of(exc))
+            log.warning("%s: the gate was not told: %s", self.chat.target, place_of(exc))

@@ -45,7 +45,7 @@ class Stopped(NotSent):
     """The host stops: the wait was cut short and nothing more is tried."""
 
 
-class Patience:
+class RetryBudget:
     """The tries and waits of one delivery. Not thread-safe: a delivery runs in one thread."""
 
     def __init__(
@@ -56,7 +56,7 @@ class Patience:
         self._left = LONGEST_S
         self._wait = 0.0
 
-    def call(self, step: Callable[[], T], safe: Callable[[], bool]) -> T:
+    def retry(self, step: Callable[[], T], safe: Callable[[], bool]) -> T:
         """
         Return what `step` returns; try it again after NotSent, and once after Uncertain if `safe`.
 
@@ -79,11 +79,11 @@ class Patience:
             reraise=True,
         )(step)
 
-    def enter(self, gate: Callable[[], None]) -> None:
-        """Return when `gate` lets pass; raise Held when it is not a matter of moments."""
+    def await_permit(self, enter: Callable[[], None]) -> None:
+        """Return when `enter` lets pass; raise Held when it is not a matter of moments."""
         while True:
             try:
-                return gate()
+                return enter()
             except Held as exc:
                 wait = exc.retry_after
                 if wait is None or not wait <= min(MOMENT_S, self._left):

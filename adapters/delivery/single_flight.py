@@ -19,45 +19,45 @@ from wakebus.adapters.base import Request
 T = TypeVar("T")
 
 
-class Found(NamedTuple, Generic[T]):
+class Fetched(NamedTuple, Generic[T]):
     """What a flight brings, and for how many seconds it is good; 0: this once."""
 
     value: T
     seconds: float
 
 
-class Flights(Generic[T]):
-    """Call `get`; after it was found wrong `drop`, then `get` again. Thread-safe."""
+class SingleFlight(Generic[T]):
+    """Call `get`; after it was found wrong `discard`, then `get` again. Thread-safe."""
 
     def __init__(self, most: int, now: Callable[[], float] = time.monotonic) -> None:
         self._most, self._now = most, now
         self._lock = threading.Lock()
-        self._kept: dict[Hashable, Found[T]] = {}  # `seconds` is when it ends
-        self._flights: dict[Hashable, Future[T]] = {}
+        self._kept: dict[Hashable, Fetched[T]] = {}  # `seconds` is when it ends
+        self._in_flight: dict[Hashable, Future[T]] = {}
 
-    def get(self, name: Hashable, fetch: Callable[[], Found[T]]) -> T:
+    def get(self, name: Hashable, fetch: Callable[[], Fetched[T]]) -> T:
         """Return what is kept or fetched; raise what `fetch` raised, to all who waited."""
         with self._lock:
             kept = self._kept.get(name)
             if kept and self._now() < kept.seconds:
                 return kept.value
-            flight = self._flights.get(name)
+            flight = self._in_flight.get(name)
             if mine := flight is None:
-                flight = self._flights[name] = Future()
+                flight = self._in_flight[name] = Future()
         if mine:
-            self._fly(name, flight, fetch)
+            self._fetch(name, flight, fetch)
         return flight.result()
 
-    def drop(self, name: Hashable, value: T) -> None:
+    def discard(self, name: Hashable, value: T) -> None:
         """Forget this value, if it is still the one that is kept."""
         with self._lock:
             if (kept := self._kept.get(name)) and kept.value == value:
                 del self._kept[name]
 
-    def _fly(self, name: Hashable, flight: "Future[T]", fetch: Callable[[], Found[T]]) -> None:
+    def _fetch(self, name: Hashable, flight: "Future[T]", fetch: Callable[[], Fetched[T]]) -> None:
         try:
             value, seconds = fetch()
-            found = Found(value, self._now() + seconds)
+            found = Fetched(value, self._now() + seconds)
         except BaseException as exc:
             self._land(name)
             flight.set_exception(exc)
@@ -65,9 +65,9 @@ class Flights(Generic[T]):
         self._land(name, found)
         flight.set_result(value)
 
-    def _land(self, name: Hashable, found: Found[T] | None = None) -> None:
+    def _land(self, name: Hashable, found: Fetched[T] | None = None) -> None:
         with self._lock:
-            self._flights.pop(name, None)
+            self._in_flight.pop(name, None)
             self._kept.pop(name, None)
             if found and found.seconds > self._now():
                 while len(self._kept) >= self._most:

@@ -16,7 +16,7 @@ MOST: Final = 256
 MOST_CHARACTERS: Final = 8 << 20
 
 
-class Splits:
+class SplitCache:
     """Shared by all deliveries of a host. Thread-safe."""
 
     def __init__(self) -> None:
@@ -33,16 +33,16 @@ class Splits:
         parts = make()
         if len(parts) > 1:
             with self._lock:
-                self._keep(key, text, parts)
+                self._store(key, text, parts)
         return parts
 
-    def _keep(self, key: str, text: str, parts: Sequence[str]) -> None:
-        self._drop(key)
+    def _store(self, key: str, text: str, parts: Sequence[str]) -> None:
+        self._discard(key)
         self._kept[key] = text, parts
         self._size += len(text)
         while len(self._kept) > MOST or self._size > MOST_CHARACTERS:
-            self._drop(next(iter(self._kept)))
+            self._discard(next(iter(self._kept)))
 
-    def _drop(self, key: str) -> None:
+    def _discard(self, key: str) -> None:
         if kept := self._kept.pop(key, None):
             self._size -= len(kept[0])

@@ -11,10 +11,10 @@ from functools import partial
 from typing import Literal, NamedTuple
 
 from wakebus.adapters.abilities import Checks, HasToken
-from wakebus.adapters.base import Adapter, Response, Token
-from wakebus.adapters.delivery import adapter_calls as calls
-from wakebus.adapters.delivery.aside import ask
-from wakebus.adapters.delivery.context import Tools
+from wakebus.adapters.base import Adapter, Request, Response, Token
+from wakebus.adapters.delivery.adapter_calls import checked_token, guarded
+from wakebus.adapters.delivery.context import DeliveryContext
+from wakebus.adapters.delivery.platform_client import ask_platform
 from wakebus.adapters.errors import DeliveryError, place_of
 from wakebus.adapters.sanitize import line
 from wakebus.adapters.settings.redact import redact
@@ -37,11 +37,13 @@ def checkable(adapter: Adapter | type[Adapter]) -> bool:
     return hasattr(adapter, "check_request") or hasattr(adapter, "token_request")
 
 
-def check(platform: str, adapter: Adapter, tools: Tools, secrets: Iterable[str] = ()) -> Checked:
+def check(
+    platform: str, adapter: Adapter, context: DeliveryContext, secrets: Iterable[str] = ()
+) -> Checked:
     """Return what the platform says of this credential; raises nothing. `secrets`: never shown."""
     known = set(secrets)
     try:
-        word, text = _check(platform, adapter, tools, known)
+        word, text = _check(platform, adapter, context, known)
     except DeliveryError as exc:
         word, text = "failed", exc.text
     except Exception as exc:  # a bug of ours or of the host's
@@ -49,34 +51,36 @@ def check(platform: str, adapter: Adapter, tools: Tools, secrets: Iterable[str] 
     return Checked(word, line(redact(text, known), 300))
 
 
-def _check(platform: str, adapter: Adapter, tools: Tools, known: set[str]) -> Checked:
+def _check(platform: str, adapter: Adapter, context: DeliveryContext, known: set[str]) -> Checked:
     if not checkable(adapter):
         return Checked("none", NO_CALL)
-    token = _token(platform, adapter, tools)
+    token = _token(platform, adapter, context)
     known.add(token)
     if not isinstance(adapter, Checks):
         return Checked("ok", TOKEN) if token else Checked("none", NO_CALL_HERE)
-    request = calls.guarded(platform, lambda: adapter.check_request(token))
+    request = guarded(platform, lambda: adapter.check_request(token))
     if request is None:
         return Checked("ok", TOKEN) if token else Checked("none", NO_CALL_HERE)
-    who = ask(tools.performers, platform, request, partial(_who, adapter), _WITHOUT)
+    who = ask_platform(context.performers, platform, request, partial(_who, adapter), _WITHOUT)
     return Checked("ok", who)
 
 
-def _token(platform: str, adapter: Adapter, tools: Tools) -> str:
+def _token(platform: str, adapter: Adapter, context: DeliveryContext) -> str:
     """Return the access token of the way that is checked, "" where there is none."""
     if not isinstance(adapter, HasToken):
         return ""
     way = str(getattr(adapter, "check_way", ""))
-    request = calls.guarded(platform, lambda: adapter.token_request(way))
+    request = guarded(platform, lambda: adapter.token_request(way))
     if request is None:
         return ""
 
     def read(response: Response) -> Token:
-        return calls.checked(adapter.parse_token(response))
+        return checked_token(adapter.parse_token(response))
 
-    performers, without = tools.performers, "no access token"
-    return tools.tokens.get(request, lambda asked: ask(performers, platform, asked, read, without))
+    def fetch(asked: Request) -> Token:
+        return ask_platform(context.performers, platform, asked, read, "no access token")
+
+    return context.tokens.get(request, fetch)
 
 
 def _who(adapter: Checks, response: Response) -> str:

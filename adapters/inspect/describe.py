@@ -8,17 +8,18 @@ cannot be loaded or made is listed with its error and harms no other.
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from wakebus.adapters import channel
 from wakebus.adapters.abilities import KeysByWay
 from wakebus.adapters.base import Adapter, Capabilities, Limit
-from wakebus.adapters.delivery import adapter_calls as calls
+from wakebus.adapters.delivery.adapter_calls import guarded
 from wakebus.adapters.delivery.attachments import MAX_FILE
 from wakebus.adapters.errors import BrokenAdapter, DeliveryError
 from wakebus.adapters.inspect.credential_check import checkable
 from wakebus.adapters.pacing.rate_limiter import effective_limits
+from wakebus.adapters.registry import LoadAdapter
 from wakebus.adapters.sanitize import line
 from wakebus.adapters.settings import home_channel as home
 from wakebus.adapters.settings.redact import REDACTED, is_secret, redact, secret_values
@@ -26,10 +27,8 @@ from wakebus.adapters.settings.redact import REDACTED, is_secret, redact, secret
 # A setting of which there may be several: `WEBHOOK_<NAME>_URL`.
 _ANY: Final = re.compile(r"<[A-Z]+>")
 
-Load = Callable[[str], type[Adapter]]
 
-
-def described(platform: str, env: Mapping[str, str], load: Load) -> dict[str, Any]:
+def described(platform: str, env: Mapping[str, str], load: LoadAdapter) -> dict[str, Any]:
     """
     Return what holds for one platform.
 
@@ -41,7 +40,7 @@ def described(platform: str, env: Mapping[str, str], load: Load) -> dict[str, An
     fault}, "check": whether it can be asked}`. One that cannot be loaded has the first four only.
     """
     try:
-        return calls.guarded(platform, lambda: _described(platform, env, load(platform)))
+        return guarded(platform, lambda: _described(platform, env, load(platform)))
     except DeliveryError as exc:
         return {"platform": platform, "state": "wrong", "problem": line(exc.text), "missing": []}
 
@@ -95,7 +94,7 @@ def duration(seconds: float) -> str:
 
 def _problem(platform: str, kind: type[Adapter], env: Mapping[str, str]) -> str:
     try:
-        calls.guarded(platform, lambda: kind(env))
+        guarded(platform, lambda: kind(env))
     except DeliveryError as exc:
         return line(exc.text)
     return ""

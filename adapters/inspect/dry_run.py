@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from wakebus.adapters.base import Adapter, File, Outgoing, Request, Target
-from wakebus.adapters.delivery import adapter_calls as calls
-from wakebus.adapters.delivery.chat_lookup import lookup
-from wakebus.adapters.delivery.deliver import outgoing_of
+from wakebus.adapters.base import File, Outgoing, Request
+from wakebus.adapters.delivery.adapter_calls import GuardedAdapter
+from wakebus.adapters.delivery.deliver import parts_of
+from wakebus.adapters.delivery.split_cache import SplitCache
 from wakebus.adapters.errors import DeliveryError
 from wakebus.adapters.settings.redact import REDACTED, redact, redacted_request, secret_values
 
@@ -22,14 +22,7 @@ _SHORT: Final = 32
 
 
 def preview(
-    adapter: Adapter,
-    target: Target,
-    text: str,
-    key: str,
-    at: float,
-    env: Mapping[str, str],
-    file: File | None = None,
-    reply_to: str | None = None,
+    chat: GuardedAdapter, message: Outgoing, at: float, env: Mapping[str, str]
 ) -> dict[str, Any]:
     """
     Return what `deliver` would send, as JSON. Raises Rejected as it would.
@@ -40,14 +33,14 @@ def preview(
     requests have `"upload": request` where it is brought there first. A way that cannot carry a
     part has `{"way", "error"}`. at: Unix seconds. env: what the adapter was made of.
     """
-    outgoing = outgoing_of(adapter, target, text, key, file=file, reply_to=reply_to)
-    asked = lookup(adapter, target)
-    show = _Show(adapter, target, at, secret_values(env))
-    ways = show.ways(outgoing[0])
+    outgoing = parts_of(chat, message, SplitCache())
+    asked = chat.lookup()
+    show = _Show(chat, at, secret_values(env))
+    ways = chat.ways(outgoing[0])
     return {
-        "chat": str(target),
-        "limit": adapter.capabilities.max_text,
-        "unit": adapter.capabilities.unit,
+        "chat": str(chat.target),
+        "limit": chat.card.max_text,
+        "unit": chat.card.unit,
         "lookup": asked and show.request(asked, None),
         "ways": ways,
         "tokens": show.tokens(ways),
@@ -57,16 +50,12 @@ def preview(
 
 @dataclass(frozen=True, slots=True)
 class _Show:
-    adapter: Adapter
-    target: Target
+    chat: GuardedAdapter
     at: float
     secrets: set[str]
 
-    def ways(self, outgoing: Outgoing) -> list[str]:
-        return calls.ways_of(self.adapter, self.target, outgoing)
-
     def tokens(self, ways: Sequence[str]) -> list[dict[str, Any]]:
-        asked = {way: calls.token_request(self.adapter, self.target, way) for way in ways}
+        asked = {way: self.chat.token_request(way) for way in ways}
         once: list[dict[str, Any]] = []
         for way, request in asked.items():
             if request and request not in [asked[one["way"]] for one in once]:
@@ -76,7 +65,7 @@ class _Show:
     def part(self, number: int, part: Outgoing, ways: Sequence[str]) -> dict[str, Any]:
         shown: dict[str, Any] = {"part": number}
         if part.file is None:
-            shown |= {"size": calls.measure_of(self.adapter)(part.text), "text": part.text}
+            shown |= {"size": self.chat.measure(part.text), "text": part.text}
         else:
             shown |= {"size": len(part.file.data), "text": "", "file": _told(part.file)}
         requests = [self.by_way(part, way) for way in ways]
@@ -86,12 +75,12 @@ class _Show:
 
     def by_way(self, part: Outgoing, way: str) -> dict[str, Any]:
         try:
-            token = REDACTED if calls.token_request(self.adapter, self.target, way) else ""
+            token = REDACTED if self.chat.token_request(way) else ""
             sent = replace(part, token=token, way=way, at=self.at)
-            upload = calls.upload(self.adapter, self.target, sent)
+            upload = self.chat.upload(sent)
             if upload is not None and sent.file:
                 sent = replace(sent, file=replace(sent.file, ref=REDACTED, url="", stored=True))
-            shown = self.request(calls.built(self.adapter, self.target, sent), part.file)
+            shown = self.request(self.chat.build(sent), part.file)
         except DeliveryError as exc:
             return {"way": way, "error": redact(exc.text, self.secrets)}
         more = {"upload": self.request(upload, part.file)} if upload else {}

@@ -9,7 +9,7 @@ import pytest
 
 from fakes.handing import Desk, MakeDesk
 from wakebus.adapters.base import Capabilities
-from wakebus.adapters.courier.delivery_log import Book
+from wakebus.adapters.courier.delivery_log import DeliveryLog
 from wakebus.adapters.platforms.console import Console
 
 
@@ -20,17 +20,17 @@ class Chat(Console):
 
 
 @pytest.fixture
-def book(tmp_path: Path) -> Iterator[Book]:
+def delivery_log(tmp_path: Path) -> Iterator[DeliveryLog]:
     """The notes of a courier."""
-    found = Book(tmp_path / "courier.db")
+    found = DeliveryLog(tmp_path / "courier.db")
     yield found
     found.close()
 
 
 @pytest.fixture
-def courier(book: Book) -> MakeDesk:
+def courier(delivery_log: DeliveryLog) -> MakeDesk:
     """Return a maker of couriers with these notes: `courier(wire, **env)`."""
-    return partial(Desk, book)
+    return partial(Desk, delivery_log)
 
 
 @pytest.fixture

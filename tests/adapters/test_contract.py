@@ -40,9 +40,10 @@ from wakebus.adapters import registry
 from wakebus.adapters.abilities import HasToken, HasWays, KeysByWay
 from wakebus.adapters.base import Adapter, Outgoing, Request, Response, Sent, Token, length
 from wakebus.adapters.channel import parse
-from wakebus.adapters.delivery.adapter_calls import again, measure_of, token_of, ways_of
-from wakebus.adapters.delivery.deliver import outgoing_of, result_of
+from wakebus.adapters.delivery.adapter_calls import GuardedAdapter
+from wakebus.adapters.delivery.deliver import parts_of, result_of
 from wakebus.adapters.delivery.split import pieces
+from wakebus.adapters.delivery.split_cache import SplitCache
 from wakebus.adapters.errors import (
     BadSetting,
     BadTarget,
@@ -225,14 +226,15 @@ TEXTS = st.text(max_size=300) | st.lists(BITS, max_size=60).map("".join)
 def test_any_text(name: str, text: str, times: int) -> None:
     """ADP-3.4, ADP-5.7: the parts of any text are within the limit and join to it, by every way."""
     adapter, target = build(name), targets(name)[0]
-    whole, limit, measure = plain(text * times), adapter.capabilities.max_text, measure_of(adapter)
+    chat = GuardedAdapter(adapter, target)
+    whole, limit, measure = plain(text * times), adapter.capabilities.max_text, chat.measure
     assert measure("") >= 0 and measure(whole) >= length(whole, adapter.capabilities.unit)
     with suppress(Rejected):
-        parts = outgoing_of(adapter, target, text * times, "k1")
+        parts = parts_of(chat, Outgoing(text * times, "k1"), SplitCache())
         assert "".join(piece.body for piece in pieces(whole, measure, limit)) == whole
         for part in parts:
             assert measure(part.text) <= limit and part.text.encode()  # no half of a code point
-            for way in ways_of(adapter, target, part):
+            for way in chat.ways(part):
                 assert build_by(adapter, target, way, part.text, part.key).body
 
 
@@ -241,11 +243,11 @@ def test_any_text(name: str, text: str, times: int) -> None:
 @settings(max_examples=3, deadline=None)
 def test_code_blocks(name: str, blocks: list[str]) -> None:
     """ADP-5.7: each part closes the code blocks that it opens, by any limit and markup."""
-    adapter = build(name)
-    code = "a line of code\n" * min(adapter.capabilities.max_text // 20, 5000)
+    chat = GuardedAdapter(build(name), targets(name)[0])
+    code = "a line of code\n" * min(chat.card.max_text // 20, 5000)
     text = "".join(f"{mark}\n{code}{mark[:4].strip('wordpy')}\n" for mark in blocks)
     with suppress(Rejected):
-        for part in outgoing_of(adapter, targets(name)[0], text, "k1"):
+        for part in parts_of(chat, Outgoing(text, "k1"), SplitCache()):
             fences = [line for line in part.text.splitlines() if line.startswith(("```", "~~~~"))]
             assert len(fences) % 2 == 0, fences
 
@@ -255,8 +257,9 @@ def test_the_token_of_a_chat(name: str) -> None:
     """ADP-6.26: it leads to just this chat, so that a message can stay where it began."""
     adapter = build(name)
     for target in targets(name):
-        assert token_of(adapter, target) == str(target)
-        assert again(adapter, str(target)) == target
+        chat = GuardedAdapter(adapter, target)
+        assert chat.token == str(target)
+        assert chat.at_token(str(target)) == chat
 
 
 @each
@@ -264,8 +267,9 @@ def test_ways(name: str) -> None:
     """ADP-3.5: every chat has a way; each way carries the text, and shows no credential."""
     adapter = build(name)
     for target in targets(name) if isinstance(adapter, HasWays) else []:
-        found = ways_of(adapter, target, Outgoing("x", "k1"))
-        assert found == ways_of(adapter, target, Outgoing("x", "k1")) == list(dict.fromkeys(found))
+        chat, outgoing = GuardedAdapter(adapter, target), Outgoing("x", "k1")
+        found = chat.ways(outgoing)
+        assert found == chat.ways(outgoing) == list(dict.fromkeys(found))
         for way in found:
             request = build_by(adapter, target, way)
             assert b"probe-7f3a" in request.body and request.scheme == "https"
@@ -277,7 +281,7 @@ def test_the_key_by_way(name: str) -> None:
     """ADP-3.6: a way whose key makes a resend safe has it in its request, and the others none."""
     adapter = build(name)
     for target in targets(name) if isinstance(adapter, KeysByWay) else []:
-        for way in ways_of(adapter, target, Outgoing("x", "k1")):
+        for way in GuardedAdapter(adapter, target).ways(Outgoing("x", "k1")):
             assert isinstance(adapter, KeysByWay)
             assert 0 <= adapter.key_time(target, way) <= adapter.capabilities.idempotent_s
             differs = build_by(adapter, target, way) != build_by(adapter, target, way, key="k2")
@@ -287,7 +291,8 @@ def test_the_key_by_way(name: str) -> None:
 def token_requests(name: str) -> list[Request]:
     adapter = build(name)
     assert isinstance(adapter, HasToken)
-    ways = {way for chat in targets(name) for way in ways_of(adapter, chat, Outgoing("x", "k1"))}
+    chats = [GuardedAdapter(adapter, target) for target in targets(name)]
+    ways = {way for chat in chats for way in chat.ways(Outgoing("x", "k1"))}
     return [found for way in sorted(ways) if (found := adapter.token_request(way)) is not None]
 
 

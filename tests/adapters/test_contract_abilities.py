@@ -19,7 +19,7 @@ from fakes.cards import NAMES, build, card, each, response, secrets_in, targets
 from wakebus.adapters import registry
 from wakebus.adapters.abilities import Checks, HasToken, KeysByWay, LooksUp, Uploads
 from wakebus.adapters.base import Adapter, File, Outgoing, Request, Response, Target
-from wakebus.adapters.delivery.adapter_calls import token_of, token_request, ways_of
+from wakebus.adapters.delivery.adapter_calls import GuardedAdapter
 from wakebus.adapters.delivery.deliver import result_of
 from wakebus.adapters.errors import DeliveryError, Rejected, Uncertain
 from wakebus.adapters.inspect.dry_run import preview
@@ -80,7 +80,7 @@ def test_look_up_answers(name: str) -> None:
         assert found == (one["expect"], one.get("chat_id")), one
         if found[0] == "target":
             there = adapter.parse_lookup(target, response(one))
-            assert adapter.lookup(there) or token_of(build(name), there) == str(there)
+            assert adapter.lookup(there) or GuardedAdapter(build(name), there).token == str(there)
 
 
 @given(**ANYTHING)
@@ -104,7 +104,7 @@ def test_replies(name: str) -> None:
     adapter = build(name)
     for target in targets(name):
         try:
-            way = ways_of(adapter, target, Outgoing("x", "k1"))[0]
+            way = GuardedAdapter(adapter, target).ways(Outgoing("x", "k1"))[0]
             bare = Outgoing("x", "k1", token="t-1", way=way, at=1.5e9)
             request = adapter.build_request(target, bare)
         except DeliveryError:
@@ -120,8 +120,9 @@ def test_replies(name: str) -> None:
 
 
 def with_file(adapter: Adapter, target: Target, file: File = FILE, key: str = "k1") -> Outgoing:
-    way = ways_of(adapter, target, Outgoing("", key, file=file))[0]
-    token = "t-1" if token_request(adapter, target, way) else ""
+    chat = GuardedAdapter(adapter, target)
+    way = chat.ways(Outgoing("", key, file=file))[0]
+    token = "t-1" if chat.token_request(way) else ""
     return Outgoing("", key, token=token, way=way, at=1.5e9, file=file)
 
 
@@ -188,7 +189,7 @@ def test_what_shows_a_file(name: str) -> None:
         if isinstance(adapter, Uploads):
             assert b"ref-7f3a" in request.body + request.url.encode()
             assert FILE.data not in request.body
-        way = ways_of(adapter, target, Outgoing("", "k1"))[0]
+        way = GuardedAdapter(adapter, target).ways(Outgoing("", "k1"))[0]
         keyed = isinstance(adapter, KeysByWay) and adapter.key_time(target, way) > 0
         if keyed or (not isinstance(adapter, KeysByWay) and adapter.capabilities.idempotent_s):
             assert request != brought(name, target, key="k2")
@@ -231,7 +232,8 @@ def test_a_preview_of_a_file(name: str) -> None:
     """ADP-5.19: every chat that takes one, without its bytes and without a secret."""
     adapter, env = build(name), card(name)["env"]
     for target in takers(name):
-        shown = json.dumps(preview(adapter, target, "look", "k1", 1.5e9, env, FILE))
+        chat, message = GuardedAdapter(adapter, target), Outgoing("look", "k1", file=FILE)
+        shown = json.dumps(preview(chat, message, 1.5e9, env))
         assert "30 bytes of" in shown and '"error"' not in shown
         assert "bytes-7f3a" not in shown and not secrets_in(name, shown)
 

@@ -20,8 +20,9 @@ from fakes.broker import until
 from fakes.carrier import LONG, Carrier
 from fakes.desk import Desk, running
 from fakes.synapse import Synapse
-from wakebus.adapters.base import ChannelResult, File, Request, Response
-from wakebus.adapters.delivery.deliver import address, deliver
+from wakebus.adapters.base import ChannelResult, File, Outgoing, Request, Response
+from wakebus.adapters.channel import parse
+from wakebus.adapters.delivery.deliver import deliver, resolve_chat
 from wakebus.adapters.errors import Uncertain
 from wakebus.adapters.inspect.credential_check import check
 from wakebus.adapters.platforms.matrix import Matrix
@@ -125,7 +126,7 @@ def test_a_lost_answer_and_a_restart(house: House, carrier: Carrier) -> None:
             raise Uncertain("the answer is lost")
         return answer
 
-    carrier.tools = replace(carrier.tools, performers={"http": perform})
+    carrier.context = replace(carrier.context, performers={"http": perform})
     result = carrier(f"matrix:{house.room}", "through a restart", "restart")
     assert result.result == "sent" and result.id in lost[0].body.decode()
     assert house.bodies()[before:] == ["through a restart"]
@@ -193,10 +194,10 @@ def test_a_wrong_token(house: House) -> None:
 
 def test_check(house: House, carrier: Carrier) -> None:
     """ADP-16.9: the server says whose token it is, and nobody sees it."""
-    good = check("matrix", Matrix(house.env()), carrier.tools)
+    good = check("matrix", Matrix(house.env()), carrier.context)
     assert (good.result, good.text) == ("ok", "@bot:localhost")
     assert (
-        check("matrix", Matrix(house.env(MATRIX_ACCESS_TOKEN="x")), carrier.tools).result
+        check("matrix", Matrix(house.env(MATRIX_ACCESS_TOKEN="x")), carrier.context).result
         == "failed"
     )
 
@@ -217,10 +218,10 @@ def test_a_long_text(house: House, carrier: Carrier, text: str) -> None:
 
 def test_an_event_that_is_too_large(house: House, carrier: Carrier) -> None:
     """ADP-16.7: what is over the limit would be refused by the server, finally."""
-    adapter, target = address(f"matrix:{house.room}", house.env())
-    assert isinstance(adapter, Matrix)
-    adapter.measure = lambda text: 1  # type: ignore[method-assign]
-    result = deliver(adapter, target, "x" * 70_000, "large", carrier.tools)
+    chat = resolve_chat(parse(f"matrix:{house.room}"), house.env())
+    assert isinstance(chat.adapter, Matrix)
+    chat.adapter.measure = lambda text: 1  # type: ignore[method-assign]
+    result = deliver(chat, Outgoing("x" * 70_000, "large"), carrier.context)
     assert result.result == "rejected" and "M_TOO_LARGE" in result.reason
 
 
@@ -256,8 +257,7 @@ def test_a_file(house: House, carrier: Carrier, kind: str, msgtype: str) -> None
 
 def send_file(house: House, carrier: Carrier, file: File, key: str) -> ChannelResult:
     """Deliver a file without a text."""
-    adapter, target = address(f"matrix:{house.room}", house.env())
-    return deliver(adapter, target, "", key, carrier.tools, file=file)
+    return carrier(f"matrix:{house.room}", "", key, file=file)
 
 
 def test_the_courier_is_killed_between_parts(house: House) -> None:

@@ -16,7 +16,7 @@ from fakes.carrier import Carrier
 from fakes.chats import FAMILIES
 from fakes.chats.cases import BY_NAME, CASES, LONG, Case, each, long_text
 from fakes.platform import Platform, Seen, Step
-from wakebus.adapters.delivery.context import Memory
+from wakebus.adapters.delivery.context import MemoryRecord
 
 RULES = {family.name: family() for family in FAMILIES}
 Row = tuple[str, int, int]  # the word, how many requests, how many messages stand there
@@ -161,7 +161,7 @@ def test_a_part_that_is_refused(platform: Platform, case: Case) -> None:
 def test_it_goes_on_where_it_was(platform: Platform, case: Case) -> None:
     """ADP-5.9: a delivery begins with the first part that does not stand there yet."""
     platform.plan("send", "ok", "throttle_429", "throttle_429", "throttle_429")
-    carrier, memory = Carrier(platform.settings(case.platform)), Memory()
+    carrier, memory = Carrier(platform.settings(case.platform)), MemoryRecord()
     first = carrier(case.channel, long_text(), progress=memory)
     assert (first.result, first.done, first.again) == ("not_sent", 1, True)
     platform.forget_plans()
@@ -193,7 +193,7 @@ def test_b4_the_same_key(platform: Platform, case: Case) -> None:
 @KEYED
 def test_b4_a_key_that_is_over(platform: Platform, case: Case) -> None:
     """B4: once the platform has forgotten the key, what is in doubt is not sent again."""
-    carrier, memory = Carrier(platform.settings(case.platform)), Memory()
+    carrier, memory = Carrier(platform.settings(case.platform)), MemoryRecord()
     platform.plan("send", "reset_after_write", "reset_after_write", "reset_after_write")
     first = carrier(case.channel, progress=memory)
     assert (first.result, first.again) == ("uncertain", True)
@@ -228,7 +228,7 @@ def test_b21_matrix(platform: Platform) -> None:
 
 @EACH
 def test_a_long_wait(platform: Platform, case: Case) -> None:
-    """B18: a wait beyond a delivery's patience is the courier's, with the platform's own hint."""
+    """B18: a wait beyond a delivery's budget is the courier's, with the platform's own hint."""
     platform.hint = 45.0
     platform.plan("send", "throttle_429")
     carrier = Carrier(platform.settings(case.platform))

@@ -1,9 +1,12 @@
 """The sending shell as the courier uses it, over the real transport, with waits that are noted."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
-from wakebus.adapters.base import ChannelResult, File, Progress, Request, Response
-from wakebus.adapters.delivery.deliver import Tools, address, deliver, result_of
+from wakebus.adapters.base import ChannelResult, File, Outgoing, Progress, Request, Response
+from wakebus.adapters.channel import parse
+from wakebus.adapters.delivery.context import DeliveryContext, MemoryRecord
+from wakebus.adapters.delivery.deliver import deliver, resolve_chat, result_of
 from wakebus.adapters.errors import DeliveryError
 from wakebus.adapters.transports.https import Https
 
@@ -22,7 +25,7 @@ class Carrier:
         self._impatient = impatient
         self.meanwhile: Callable[[], None] = lambda: None  # what happens during a wait
         performers = {"https": self._perform, "http": self._perform}
-        self.tools = Tools(performers, now=lambda: self.time, sleep=self._sleep)
+        self.context = DeliveryContext(performers, now=lambda: self.time, sleep=self._sleep)
 
     def __call__(
         self,
@@ -36,11 +39,11 @@ class Carrier:
     ) -> ChannelResult:
         """Deliver; a channel that cannot be resolved is its result."""
         try:
-            adapter, target = address(channel, self.env)
+            chat = resolve_chat(parse(channel), self.env)
         except DeliveryError as exc:
             return result_of(exc)
-        told = (adapter, target, text, key, self.tools)
-        return deliver(*told, progress=progress, webhook=webhook, file=file)
+        context = replace(self.context, record=progress or MemoryRecord())
+        return deliver(chat, Outgoing(text, key, webhook=webhook, file=file), context)
 
     def _perform(self, request: Request) -> Response:
         if self._impatient and _carries_a_text(request):

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from wakebus.adapters.base import Request, Response, Transport
-from wakebus.adapters.courier.delivery_log import Book
+from wakebus.adapters.courier.delivery_log import DeliveryLog
 from wakebus.adapters.courier.handler import Courier
 from wakebus.adapters.pacing.admission import AdmissionControl
 from wakebus.broker import Delivery, Outcome
@@ -58,7 +58,7 @@ class Desk:
 
     def __init__(
         self,
-        book: Book,
+        delivery_log: DeliveryLog,
         wire: Transport,
         *,
         trips: int = NEVER,
@@ -71,7 +71,7 @@ class Desk:
         )
         self.one = Courier(
             {"console": wire},
-            book,
+            delivery_log,
             env=lambda: self.env,
             folder=folder,
             admission=self.admission,

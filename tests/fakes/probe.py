@@ -16,17 +16,19 @@ from wakebus.adapters.base import (
     File,
     Outgoing,
     Part,
+    Progress,
     Request,
     Response,
     Sent,
     Target,
     Token,
 )
-from wakebus.adapters.delivery.access_tokens import Tokens
-from wakebus.adapters.delivery.chat_lookup import Lookups
-from wakebus.adapters.delivery.context import Memory
-from wakebus.adapters.delivery.deliver import Tools, deliver
-from wakebus.adapters.delivery.split_cache import Splits
+from wakebus.adapters.delivery.access_tokens import TokenCache
+from wakebus.adapters.delivery.adapter_calls import GuardedAdapter
+from wakebus.adapters.delivery.chat_lookup import ChatLookups
+from wakebus.adapters.delivery.context import DeliveryContext, MemoryRecord
+from wakebus.adapters.delivery.deliver import deliver
+from wakebus.adapters.delivery.split_cache import SplitCache
 from wakebus.adapters.errors import DeliveryError, Held, Result
 
 TARGET = Target("probe", "alice")
@@ -187,14 +189,14 @@ class Host:
         self.time = 1_000_000.0
         self.waits: list[float] = []
         self.stops_after = 10**9  # waits
-        self.record = Memory()
+        self.record = MemoryRecord()
         self.look, self.up = Wire(), Wire()
         self.performers = {"probe": self.wire, "token": tokens or Wire(Response(200, b"t-1"))}
         self.performers |= {"look": self.look, "up": self.up}
-        self.tokens = Tokens(lambda: self.time)
-        self.lookups = Lookups(lambda: self.time)
+        self.tokens = TokenCache(lambda: self.time)
+        self.lookups = ChatLookups(lambda: self.time)
         self.gate = Turnstile()
-        self.splits = Splits()
+        self.splits = SplitCache()
 
     def sleep(self, seconds: float) -> bool:
         """Let the time pass; say whether the host stops."""
@@ -203,20 +205,27 @@ class Host:
             self.waits.append(seconds)
         return len(self.waits) >= self.stops_after
 
-    def tools(self) -> Tools:
-        return Tools(
-            *(self.performers, self.tokens, lambda: self.time, self.sleep),
-            lookups=self.lookups,
-            permit=self.gate,
-            splits=self.splits,
-        )
-
     def send(
-        self, adapter: Probe, text: str = "hi", target: Target = TARGET, **more: Any
+        self,
+        adapter: Probe,
+        text: str = "hi",
+        target: Target = TARGET,
+        *,
+        record: Progress | None = None,
+        **more: Any,
     ) -> ChannelResult:
-        """Deliver once, with what earlier deliveries left."""
-        more = {"progress": self.record, **more}
-        return deliver(adapter, target, text, "k", self.tools(), **more)
+        """Deliver once, with what earlier deliveries left; `more`: of the message."""
+        context = DeliveryContext(
+            self.performers,
+            self.tokens,
+            self.lookups,
+            self.splits,
+            lambda: self.time,
+            self.sleep,
+            self.gate,
+            record or self.record,
+        )
+        return deliver(GuardedAdapter(adapter, target), Outgoing(text, "k", **more), context)
 
     def parts(self) -> Mapping[int, tuple[str, str]]:
         """Return state and id of every part that the record holds."""

@@ -14,7 +14,7 @@ import pytest
 from fakes.broker import until
 from fakes.platform import Seen, Step
 from fakes.stage import Stage, staged
-from wakebus.adapters.courier import status_file as status
+from wakebus.adapters.courier.status_file import read_status
 from wakebus.broker import Client
 from wakebus.broker.protocol.event import Event
 
@@ -49,7 +49,7 @@ def plain() -> Iterator[Stage]:
 
 def state(stage: Stage, platform: str) -> dict[str, Any]:
     """Return what the courier's file says of a platform."""
-    found = status.read(stage.desk.root / "bus")
+    found = read_status(stage.desk.root / "bus")
     assert found is None or found.alive
     return dict(found.platforms.get(platform, {})) if found else {}
 

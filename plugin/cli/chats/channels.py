@@ -15,9 +15,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from wakebus.adapters import registry
-from wakebus.adapters.courier import status_file as status
+from wakebus.adapters.courier.status_file import elsewhere, read_status
 from wakebus.adapters.delivery.adapter_calls import guarded
-from wakebus.adapters.delivery.context import Tools
+from wakebus.adapters.delivery.context import DeliveryContext
 from wakebus.adapters.errors import BadSetting, DeliveryError
 from wakebus.adapters.inspect.credential_check import Checked, check
 from wakebus.adapters.inspect.describe import described
@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
     if args.word is not None:
         registry.load(args.word)  # an unknown one is an error here, and one that is broken
     names = registry.known() if args.word is None else [args.word]
-    courier = status.read(bus_dir())
+    courier = read_status(bus_dir())
     now = courier.platforms if courier and courier.alive else {}
     found = [{**described(name, env, registry.load), "now": now.get(name)} for name in names]
     if args.json:
@@ -78,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
         return OK
     paint, at = words.painted if colored() else words.unpainted, time.time()
     own = hermes_home() / ".env"
-    read = words.settings(str(own), status.elsewhere(courier, own))
+    read = words.settings(str(own), elsewhere(courier, own))
     more = words.courier(courier, at), read, at, paint
     shown = words.page(found, *more) if args.word is None else words.details(found[0], *more)
     echo(shown, styled=True)
@@ -89,7 +89,7 @@ def run_check(platform: str | None, env: Mapping[str, str], *, as_json: bool) ->
     """Check the credentials of one platform, or of all that are set up; print what they said."""
     names = chosen(platform, env)
     own = hermes_home() / ".env"
-    if other := status.elsewhere(status.read(bus_dir()), own):
+    if other := elsewhere(read_status(bus_dir()), own):
         echo(f"note: checked is {words.settings(str(own), other)}", error=True)
     if sys.stderr.isatty() and not as_json:
         echo(f"asking {', '.join(names)} …", error=True)
@@ -128,10 +128,10 @@ def checks(names: list[str], env: Mapping[str, str]) -> Iterator[tuple[str, Chec
     from wakebus.adapters.transports.https import Https  # 0.1 s
 
     https = Https(connect_s=5.0, read_s=ANSWER_S / 2, total_s=ANSWER_S / 2)
-    tools = Tools({"https": https, "http": https})
+    context = DeliveryContext({"https": https, "http": https})
     said: queue.SimpleQueue[tuple[str, Checked]] = queue.SimpleQueue()
     for name in names:  # daemons: a resolver that hangs holds nobody at the end
-        threading.Thread(target=_ask, args=(name, env, tools, said), daemon=True).start()
+        threading.Thread(target=_ask, args=(name, env, context, said), daemon=True).start()
     waiting, deadline = dict.fromkeys(names), time.monotonic() + ANSWER_S
     while waiting:
         try:
@@ -147,7 +147,7 @@ def checks(names: list[str], env: Mapping[str, str]) -> Iterator[tuple[str, Chec
 def _ask(
     name: str,
     env: Mapping[str, str],
-    tools: Tools,
+    context: DeliveryContext,
     said: "queue.SimpleQueue[tuple[str, Checked]]",
 ) -> None:
     secrets = secret_values(env)
@@ -156,7 +156,7 @@ def _ask(
     except DeliveryError as exc:
         said.put((name, Checked("failed", redact(exc.text, secrets))))
     else:
-        said.put((name, check(name, adapter, tools, secrets)))
+        said.put((name, check(name, adapter, context, secrets)))
 
 
 def line_of(one: Mapping[str, str]) -> str:

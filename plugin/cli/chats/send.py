@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from wakebus.adapters import channel, registry
-from wakebus.adapters.base import Adapter, File, Target
-from wakebus.adapters.courier import status_file as status
-from wakebus.adapters.delivery.adapter_calls import token_of
-from wakebus.adapters.delivery.deliver import address, check_size, replied
+from wakebus.adapters.base import File, Outgoing
+from wakebus.adapters.courier.status_file import elsewhere, read_status
+from wakebus.adapters.delivery import attachments
+from wakebus.adapters.delivery.adapter_calls import GuardedAdapter
+from wakebus.adapters.delivery.deliver import check_size, reply_to_of, resolve_chat
 from wakebus.adapters.errors import BadChannel, Unavailable
 from wakebus.adapters.settings.environment import Environment
 from wakebus.broker.client.client import Client, Receipt
@@ -88,11 +89,12 @@ def run(args: argparse.Namespace) -> int:
     settings = Environment()
     env = settings()
     check_home(args.channel, settings.file)
-    adapter, target = address(args.channel, env)  # a wrong one is told before anything is queued
-    if channel.parse(args.channel).chat_id is None:  # what is shown is where it goes
-        body["channel"] = token_of(adapter, target) or args.channel
+    asked = channel.parse(args.channel)
+    chat = resolve_chat(asked, env)  # a wrong one is told before anything is queued
+    if asked.chat_id is None:  # what is shown is where it goes
+        body["channel"] = chat.token or args.channel
     if args.file is not None:
-        check_file(Path(args.file), adapter, target)
+        check_file(Path(args.file), chat)
     if args.dry_run:
         return dry_run(args, body, env)
     with notify.connect(None) as client:
@@ -118,7 +120,7 @@ def body_of(args: argparse.Namespace) -> dict[str, Any]:
     text = {} if args.text is None else notify.body_of(args)
     body = {"text": "", **text, "type": "say", "channel": args.channel}
     body |= {} if args.reply_to is None else {"reply_to": args.reply_to}
-    replied(body)  # a wrong one is told before anything is queued
+    reply_to_of(body)  # a wrong one is told before anything is queued
     return body
 
 
@@ -128,7 +130,7 @@ def check_home(token: str, own: Path) -> None:
 
     Raises BadChannel for a bare platform then: its home channel and its account are others there.
     """
-    other = status.elsewhere(status.read(bus_dir()), own)
+    other = elsewhere(read_status(bus_dir()), own)
     if other and channel.parse(token).chat_id is None:
         raise BadChannel(
             f"{token}: the courier reads {other}, not {own}; its home channel and its account may"
@@ -139,25 +141,23 @@ def check_home(token: str, own: Path) -> None:
         echo(f"note: the courier reads {other}, not {own}; what is set there counts", error=True)
 
 
-def check_file(path: Path, adapter: Adapter, target: Target) -> None:
+def check_file(path: Path, chat: GuardedAdapter) -> None:
     """Raise Rejected where this platform does not take a file, or none of this size."""
     try:
         size = path.stat().st_size
     except (OSError, ValueError):
         size = 0  # what is wrong with it is said when it is read
-    check_size(adapter, target.platform, size)
+    check_size(chat, size)
 
 
 def _send(client: Client, args: argparse.Namespace, body: Mapping[str, Any]) -> Receipt:
     """
     Send; with a file, its copy is in the spool before, and gone if nothing was accepted.
 
-    Whatever else ends this, Ctrl-C above all, says nothing of that: the copy stays (files.sweep).
+    Whatever else ends this, Ctrl-C above all, says nothing of that: the copy stays, and is swept.
     """
     if args.file is None:
         return notify.send(client, args, body)
-    from wakebus.adapters.delivery import attachments as files
-
     folder = bus_dir()
     args.id = args.id or new_id(time.time())
     held, fresh = _stored(Path(args.file), args.id, folder)
@@ -166,10 +166,10 @@ def _send(client: Client, args: argparse.Namespace, body: Mapping[str, Any]) -> 
         receipt = notify.send(client, args, whole)
     except WakebusError as exc:
         if fresh and not isinstance(exc, Undecided):
-            files.forget(whole, folder)
+            attachments.forget(whole, folder)
         raise
     if fresh and receipt.id != args.id:  # it was sent before, by this key
-        files.forget(whole, folder)
+        attachments.forget(whole, folder)
     return receipt
 
 
@@ -180,17 +180,15 @@ def _stored(path: Path, id: str, folder: Path) -> tuple[dict[str, Any], bool]:
     The same file under the same id gives the same body: what was undecided can be sent again.
     Raises Rejected and Unavailable, naming the path.
     """
-    from wakebus.adapters.delivery import attachments as files
-
-    held = files.store(path, folder)
+    held = attachments.store(path, folder)
     name = "\0".join((id, held["sha256"], held["name"]))
     copy = hashlib.sha256(name.encode(errors="surrogatepass")).hexdigest()[:32]
-    spool = folder / files.FOLDER
+    spool = folder / attachments.FOLDER
     try:
         fresh = not (spool / copy).exists()
         (spool / held["copy"]).replace(spool / copy)
     except OSError as exc:
-        files.forget({"file": held}, folder)
+        attachments.forget({"file": held}, folder)
         raise Unavailable(f"file {str(path)!r} cannot be kept in {spool}: {exc.strerror}") from exc
     return held | {"copy": copy}, fresh
 
@@ -199,24 +197,20 @@ def dry_run(args: argparse.Namespace, body: Mapping[str, Any], env: Mapping[str,
     """Show what would be sent; no network, no bus."""
     from wakebus.adapters.inspect.dry_run import preview
 
-    adapter, target = address(args.channel, env)
+    chat = resolve_chat(channel.parse(args.channel), env)
     now = time.time()
     key = checked_id(args, body, now)
     file = None if args.file is None else _read(Path(args.file))
-    shown = preview(
-        *(adapter, target, body["text"], key, now, env), file=file, reply_to=args.reply_to
-    )
-    return show_requests(shown, as_json=args.json)
+    message = Outgoing(body["text"], key, reply_to=args.reply_to, file=file)
+    return show_requests(preview(chat, message, now, env), as_json=args.json)
 
 
 def _read(path: Path) -> File | None:
     """Return the file as the courier would read it; its copy is gone again."""
     from tempfile import TemporaryDirectory
 
-    from wakebus.adapters.delivery import attachments as files
-
     with TemporaryDirectory() as folder:
-        return files.load({"file": files.store(path, Path(folder))}, Path(folder))
+        return attachments.load({"file": attachments.store(path, Path(folder))}, Path(folder))
 
 
 def checked_id(args: argparse.Namespace, body: Mapping[str, Any], now: float) -> str:

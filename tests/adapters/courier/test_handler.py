@@ -10,10 +10,10 @@ import pytest
 
 from fakes.handing import NOW, MakeDesk, Taken, Wire, say
 from wakebus.adapters.base import Capabilities, Limit, Outgoing, Request, Response, Target
-from wakebus.adapters.courier import attachment_memory as spool
-from wakebus.adapters.courier.delivery_log import Book
+from wakebus.adapters.courier import attachment_memory
+from wakebus.adapters.courier.delivery_log import DeliveryLog
 from wakebus.adapters.courier.handler import session_webhook
-from wakebus.adapters.delivery import attachments as files
+from wakebus.adapters.delivery import attachments
 from wakebus.adapters.errors import DeliveryError, Rejected, Throttled, Unavailable, Uncertain
 from wakebus.adapters.platforms.console import Console
 from wakebus.broker import Later, Refusal
@@ -137,11 +137,11 @@ def test_a_home_that_changes_before_anything_is_begun(courier: MakeDesk) -> None
 
 
 @pytest.mark.usefixtures("keyless")
-def test_two_couriers_and_two_homes(courier: MakeDesk, book: Book) -> None:
+def test_two_couriers_and_two_homes(courier: MakeDesk, delivery_log: DeliveryLog) -> None:
     """ADP-6.26, ADP-6.10: what another courier began after we looked is not begun elsewhere."""
-    wire, desk, take = Wire(), courier(Wire(), CONSOLE_HOME_CHANNEL="new"), book.take
-    book.chat = lambda message: ""  # type: ignore[method-assign]
-    take("m1", 1, "console:old").begin_part(0, 1.0)
+    wire, desk, claim = Wire(), courier(Wire(), CONSOLE_HOME_CHANNEL="new"), delivery_log.claim
+    delivery_log.chat = lambda message: ""  # type: ignore[method-assign]
+    claim("m1", 1, "console:old").begin_part(0, 1.0)
     later = desk.take(say("hi", "console"))
     assert isinstance(later, Later) and "at console:old, an earlier home" in later.reason
     assert wire.seen == []
@@ -362,17 +362,19 @@ def test_a_predecessor_died_and_the_key_helps(courier: MakeDesk) -> None:
     assert isinstance(outcome, dict) and outcome["channel"]["result"] == "sent"
 
 
-def test_where_a_key_always_helps_nothing_is_noted(courier: MakeDesk, book: Book) -> None:
+def test_where_a_key_always_helps_nothing_is_noted(
+    courier: MakeDesk, delivery_log: DeliveryLog
+) -> None:
     """ADP-6.8: a console chat needs no notes, also where they cannot be written."""
-    book.close()
+    delivery_log.close()
     outcome = courier(Wire()).take(say(**AFTER_A_DEATH))
     assert isinstance(outcome, dict) and outcome["channel"]["result"] == "sent"
 
 
 @pytest.mark.usefixtures("keyless")
-def test_notes_that_cannot_be_written(courier: MakeDesk, book: Book) -> None:
+def test_notes_that_cannot_be_written(courier: MakeDesk, delivery_log: DeliveryLog) -> None:
     """ADP-6.12: nothing is sent, it comes again, and the reason names the file."""
-    book.close()
+    delivery_log.close()
     wire, delivery = Wire(), say()
     later = courier(wire).take(delivery)
     assert isinstance(later, Later) and "courier.db" in later.reason
@@ -411,12 +413,12 @@ def test_the_older_of_two_couriers(courier: MakeDesk) -> None:
 
 
 @pytest.mark.usefixtures("keyless")
-def test_overtaken_between_two_parts(courier: MakeDesk, book: Book) -> None:
+def test_overtaken_between_two_parts(courier: MakeDesk, delivery_log: DeliveryLog) -> None:
     """ADP-6.10: the answer to its running request is kept; it begins no other."""
     text, wire = "a" * 90 + "\n\n" + "b" * 90, Wire()
 
     def slow(request: Request) -> Response:
-        book.take("m1", 2)
+        delivery_log.claim("m1", 2)
         return wire(request)
 
     assert isinstance(courier(slow).take(say(text)), Later)
@@ -429,13 +431,12 @@ def test_overtaken_between_two_parts(courier: MakeDesk, book: Book) -> None:
 def test_told_to_stop(courier: MakeDesk) -> None:
     """ADP-6.11: it waits no longer, begins no other part and takes no other message."""
     text, wire = "a" * 90 + "\n\n" + "b" * 90, Wire()
-    desk = courier(wire)
 
     def stopping(request: Request) -> Response:
         desk.halt.set()
         return wire(request)
 
-    desk.one._performers = {"console": stopping}
+    desk = courier(stopping)
     assert isinstance(desk.take(say(text)), Later)
     assert isinstance(desk.take(say()), Later)
     assert len(wire.seen) == 1 and desk.one.drain(0)
@@ -591,7 +592,7 @@ def file_body(tmp_path: Path, data: str, **more: str) -> dict[str, Any]:
     """Return the body of a message with a file in the spool."""
     path = tmp_path / "report.txt"
     path.write_text(data)
-    return {"channel": "console:alice", "file": files.store(path, tmp_path)} | more
+    return {"channel": "console:alice", "file": attachments.store(path, tmp_path)} | more
 
 
 @pytest.mark.usefixtures("takes_files")
@@ -622,10 +623,10 @@ def test_the_copy_outlives_the_end(courier: MakeDesk, tmp_path: Path) -> None:
     desk = courier(Wire(), folder=tmp_path)
     body = file_body(tmp_path, "rows")
     assert isinstance(desk.take(Taken(body)), dict)
-    desk.one.spool.tidy(desk.at)
+    desk.one.attachments.sweep(desk.at)
     again = courier(Wire(), folder=tmp_path).take(Taken(body, **AFTER_A_DEATH))
     assert isinstance(again, dict) and again["channel"]["result"] == "sent"
-    desk.one.spool.tidy(desk.at + 3600)
+    desk.one.attachments.sweep(desk.at + 3600)
     assert not list((tmp_path / "files").iterdir())
 
 
@@ -634,7 +635,7 @@ def test_more_files_than_there_is_room(
     courier: MakeDesk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """ADP-6.24: the next one comes again after a second, unread and not begun; a text goes on."""
-    monkeypatch.setattr(spool, "MOST", 7)
+    monkeypatch.setattr(attachment_memory, "MOST", 7)
     body, told = file_body(tmp_path, "rows"), list[Any]()
     second = Taken(body, id="m2", sender="other")
 
@@ -657,9 +658,9 @@ def test_the_room_of_a_file_is_free_again(
     courier: MakeDesk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     """ADP-6.24: whatever becomes of it."""
-    monkeypatch.setattr(spool, "MOST", 4)
+    monkeypatch.setattr(attachment_memory, "MOST", 4)
     body, busy = file_body(tmp_path, "rows"), error if isinstance(error, Busy) else None
     desk = courier(Wire(*[error] * 3) if busy is None else Wire(), folder=tmp_path)
     desk.take(Taken(body, busy, id="m1"))
-    with desk.one.spool.room(body) as room:
+    with desk.one.attachments.reserve(body) as room:
         assert room

@@ -16,8 +16,8 @@ import pytest
 from fakes.broker import Broker
 from fakes.handing import MakeDesk, Wire
 from wakebus.adapters.base import Request, Response
-from wakebus.adapters.courier import lane_backoff as waits
-from wakebus.adapters.courier.service import hold, persist, run
+from wakebus.adapters.courier import lane_backoff
+from wakebus.adapters.courier.service import persist, register, run
 from wakebus.adapters.errors import Throttled, Uncertain
 from wakebus.broker import Client, Later
 from wakebus.broker.errors import NotRunning
@@ -135,7 +135,7 @@ def test_the_name_is_held_by_another(
     bus: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """ADP-6.9: a second courier waits, saying so once, and serves when the first has gone."""
-    monkeypatch.setattr(waits, "FIRST_WAIT_S", 0.05)
+    monkeypatch.setattr(lane_backoff, "FIRST_WAIT_S", 0.05)
     stop = threading.Event()
     with Client() as client:
         with Client() as other:
@@ -187,9 +187,9 @@ def test_taken_over(bus: Path, courier: MakeDesk) -> None:
     """ADP-6.9: a courier whose name was taken notices it, so that it can wait for it again."""
     one = courier(Wire()).one
     with Client() as first, Client() as second:
-        lost = hold(first, one, False)
+        lost = register(first, one, False)
         assert not lost.is_set()
-        hold(second, one, True)
+        register(second, one, True)
         assert lost.wait(5)
 
 
@@ -225,7 +225,7 @@ def test_many_hanging_chats(
     broker = Broker(tmp_path, window_lanes=8).start()
     try:
         with Client() as bus, Client() as holder:
-            hold(holder, courier(hangs).one, False)
+            register(holder, courier(hangs).one, False)
             hung = [bus.send("courier", "x", channel=f"console:hangs{n}").id for n in range(8)]
             until(lambda: len(seen) == 8)
             last = bus.send("courier", "x", channel="console:last").id
@@ -253,7 +253,7 @@ def test_a_throttled_chat_holds_no_other(
     broker = Broker(tmp_path, window_lanes=4).start()
     try:
         with Client() as bus, Client() as holder:
-            hold(holder, courier(throttles).one, False)
+            register(holder, courier(throttles).one, False)
             for number in range(12):
                 bus.send("courier", "x", channel=f"console:slow{number}")
             done = bus.send("courier", "x", channel="console:fine", wait=30)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from wakebus.adapters.base import Request, Token
-from wakebus.adapters.delivery.access_tokens import MOST, Tokens
+from wakebus.adapters.delivery.access_tokens import MOST, TokenCache
 from wakebus.adapters.errors import Unavailable
 
 ASK = Request("https://x.test/token", b'{"secret":"hush"}')
@@ -38,7 +38,7 @@ class Issuer:
 def test_kept_while_it_is_good(expires_s: float, good_s: float) -> None:
     """ADP-5.12: renewed early, by the time that the platform said, not by a constant."""
     clock, issuer = Clock(), Issuer(expires_s)
-    tokens = Tokens(clock)
+    tokens = TokenCache(clock)
     assert tokens.get(ASK, issuer) == "t-1"
     clock.time = good_s
     assert tokens.get(ASK, issuer) == "t-1"
@@ -49,7 +49,7 @@ def test_kept_while_it_is_good(expires_s: float, good_s: float) -> None:
 @pytest.mark.parametrize("expires_s", [0.0, -5.0, math.nan, math.inf])
 def test_no_sensible_time(expires_s: float) -> None:
     """ADP-5.12: a token whose end is unknown is good for this once."""
-    tokens, issuer = Tokens(Clock()), Issuer(expires_s)
+    tokens, issuer = TokenCache(Clock()), Issuer(expires_s)
     assert [tokens.get(ASK, issuer), tokens.get(ASK, issuer)] == ["t-1", "t-2"]
 
 
@@ -62,13 +62,13 @@ def test_accounts_do_not_mix() -> None:
         Request(ASK.url, ASK.body, {"x": "1"}),
         Request(ASK.url, ASK.body, method="GET"),
     ]
-    tokens, issuer = Tokens(Clock()), Issuer()
+    tokens, issuer = TokenCache(Clock()), Issuer()
     assert len({tokens.get(ask, issuer) for ask in others}) == len(others)
 
 
 def test_refused() -> None:
     """ADP-5.12: forgotten, and only if it is still the one that was refused."""
-    tokens, issuer = Tokens(Clock()), Issuer()
+    tokens, issuer = TokenCache(Clock()), Issuer()
     assert tokens.get(ASK, issuer) == "t-1"
     tokens.refuse(ASK, "t-0")
     assert tokens.get(ASK, issuer) == "t-1"
@@ -97,7 +97,7 @@ def together(count: int, step: Callable[[int], None]) -> None:
 def test_one_flight() -> None:
     """ADP-5.12: twenty threads that need a token at once fetch one."""
     issuer, got = Issuer(), list[str]()
-    tokens = Tokens()
+    tokens = TokenCache()
     fetching, go = threading.Event(), threading.Event()
 
     def slow(request: Request) -> Token:
@@ -118,7 +118,7 @@ def test_one_flight() -> None:
 def test_one_flight_that_fails() -> None:
     """ADP-5.12: all who wait get its error, not a queue of timeouts; the next asks anew."""
     errors, calls = list[str](), list[int]()
-    tokens = Tokens()
+    tokens = TokenCache()
     waiting = threading.Semaphore(0)
 
     def fail(request: Request) -> Token:
@@ -142,7 +142,7 @@ def test_one_flight_that_fails() -> None:
 
 def test_the_race_of_eviction() -> None:
     """ADP-5.12: B15: twenty threads whose token is refused at once make one new token."""
-    tokens, issuer = Tokens(), Issuer()
+    tokens, issuer = TokenCache(), Issuer()
     assert tokens.get(ASK, issuer) == "t-1"
     got: list[str] = []
 
@@ -156,7 +156,7 @@ def test_the_race_of_eviction() -> None:
 
 def test_bounded() -> None:
     """ADP-5.12: a crowd of accounts pushes out the oldest."""
-    tokens, issuer = Tokens(Clock()), Issuer()
+    tokens, issuer = TokenCache(Clock()), Issuer()
     for number in range(MOST + 1):
         tokens.get(Request(f"https://x.test/{number}"), issuer)
     tokens.get(Request("https://x.test/1"), issuer)
@@ -167,6 +167,6 @@ def test_bounded() -> None:
 
 def test_shows_nothing() -> None:
     """ADP-1.5: neither the cache nor a token shows its value."""
-    tokens = Tokens()
+    tokens = TokenCache()
     tokens.get(ASK, lambda request: Token("hush", 100.0))
     assert "hush" not in f"{tokens!r} {Token('hush')!r}"

@@ -7,7 +7,9 @@ import pytest
 from fakes.probe import OK, Finder, Host, Probe
 from wakebus.adapters.base import Request, Response, Target
 from wakebus.adapters.delivery import chat_lookup as lookups
-from wakebus.adapters.delivery.chat_lookup import Lookups
+from wakebus.adapters.delivery.adapter_calls import GuardedAdapter
+from wakebus.adapters.delivery.chat_lookup import ChatLookups
+from wakebus.adapters.delivery.context import MemoryRecord
 from wakebus.adapters.errors import (
     DeliveryError,
     Moved,
@@ -27,7 +29,7 @@ def found(*names: str) -> list[object]:
 
 def send(host: Host, target: Target = ALICE, adapter: Probe | None = None) -> tuple[str, str]:
     """Deliver as a message of its own; return its word and how its chat is shown."""
-    result = host.send(adapter or Finder(), target=target, progress=None)
+    result = host.send(adapter or Finder(), target=target, record=MemoryRecord())
     return result.result, result.chat
 
 
@@ -133,23 +135,24 @@ def test_what_the_platform_rejects_is_looked_up_again() -> None:
 
 def test_nothing_to_forget() -> None:
     """ADP-5.20: an adapter that looks nothing up has nothing kept."""
-    Lookups().forget(Probe(), ALICE, GROUP)
+    chat = GuardedAdapter(Probe(), ALICE)
+    ChatLookups().forget(chat, chat.at(GROUP))
 
 
 def test_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """ADP-5.20: a crowd of chats pushes out the oldest."""
     monkeypatch.setattr(lookups, "MOST", 3)
     host = Host()
-    host.lookups = Lookups(lambda: host.time)
+    host.lookups = ChatLookups(lambda: host.time)
     host.look.script = found("d1")
     for number in range(4):
         send(host, Target("probe", f"@{number}"))
-        host.lookups.move(Target("probe", str(number)), ALICE)
+        host.lookups.remember_move(Target("probe", str(number)), ALICE)
     send(host, Target("probe", "@3"))
     assert len(host.look.seen) == 4
     send(host, Target("probe", "@0"))
     assert len(host.look.seen) == 5
-    homes = [host.lookups.home(Target("probe", str(number))) for number in range(4)]
+    homes = [host.lookups.home_of(Target("probe", str(number))) for number in range(4)]
     assert homes == [Target("probe", "0"), ALICE, ALICE, ALICE]
 
 
@@ -175,7 +178,7 @@ def test_the_new_id_is_kept() -> None:
     host = Host(Moved("moved", "-1007"), OK)
     send(host, GROUP)
     host.time += 10 * lookups.KEEP_S
-    result = host.send(Finder(), "more", GROUP, progress=None)
+    result = host.send(Finder(), "more", GROUP, record=MemoryRecord())
     assert "another id now" in result.reason
     assert host.wire.of("chat") == ["-7", "-1007", "-1007"]
 
@@ -261,7 +264,7 @@ def test_moved_and_then_another_process() -> None:
     """ADP-6.26, ADP-5.21: it goes on at the new id without asking the old one, and says it."""
     host = Host(Moved("moved", "-1007"), OK, Throttled("slow", retry_after=9), OK)
     assert host.send(Finder(), LONG, Target("probe", "-5")).done == 1
-    host.lookups = Lookups(lambda: host.time)
+    host.lookups = ChatLookups(lambda: host.time)
     result = host.send(Finder(), LONG, Target("probe", "-5"))
     assert host.wire.of("chat") == ["-5", *["-1007"] * 4]
     assert (result.result, result.reason) == (

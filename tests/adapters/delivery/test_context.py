@@ -1,25 +1,25 @@
 """What a delivery works with."""
 
 from wakebus.adapters.base import Part
-from wakebus.adapters.delivery.context import AllowAll, Memory, Tools
+from wakebus.adapters.delivery.context import AllowAll, DeliveryContext, MemoryRecord
 
 
 def test_tools_by_themselves() -> None:
     """ADP-5.13: without a host nothing stops a wait, and nothing is held back."""
-    tools = Tools({})
-    assert tools.sleep(0.0) is False
-    assert isinstance(tools.permit, AllowAll)
+    context = DeliveryContext({})
+    assert context.sleep(0.0) is False
+    assert isinstance(context.permit, AllowAll)
 
 
 def test_caches_are_not_shared_by_accident() -> None:
     """Two hosts know nothing of each other's tokens and chats."""
-    assert Tools({}).tokens is not Tools({}).tokens
-    assert Tools({}).lookups is not Tools({}).lookups
+    assert DeliveryContext({}).tokens is not DeliveryContext({}).tokens
+    assert DeliveryContext({}).lookups is not DeliveryContext({}).lookups
 
 
 def test_memory() -> None:
     """Progress for one delivery: the first try's time stays; certain failures leave nothing."""
-    memory = Memory()
+    memory = MemoryRecord()
     memory.begin_part(0, 1.0)
     memory.begin_part(0, 2.0)
     memory.end_part(0, "uncertain")

@@ -9,14 +9,12 @@ from typing import Any
 import pytest
 
 from fakes.probe import OK, TARGET, Host, Probe, Wire, raises
-from wakebus.adapters.base import Response, Sent
-from wakebus.adapters.delivery.deliver import (
-    Tools,
-    address,
-    deliver,
-    outgoing_of,
-    result_of,
-)
+from wakebus.adapters.base import Outgoing, Response, Sent
+from wakebus.adapters.channel import parse
+from wakebus.adapters.delivery.adapter_calls import GuardedAdapter
+from wakebus.adapters.delivery.context import DeliveryContext
+from wakebus.adapters.delivery.deliver import deliver, parts_of, resolve_chat, result_of
+from wakebus.adapters.delivery.split_cache import SplitCache
 from wakebus.adapters.errors import (
     BadChannel,
     BadSetting,
@@ -71,7 +69,8 @@ def test_nothing_and_too_much(text: str, named: str) -> None:
 
 def test_what_goes_out() -> None:
     """ADP-5.8: every part knows its key and the whole that it is a part of."""
-    parts = outgoing_of(Probe(), TARGET, "one two three four five six", "k", "https://hook")
+    message = Outgoing("one two three four five six", "k", webhook="https://hook")
+    parts = parts_of(GuardedAdapter(Probe(), TARGET), message, SplitCache())
     assert [(part.text, part.key) for part in parts] == [
         ("one two three four ", "k.1"),
         ("five six", "k.2"),
@@ -154,16 +153,16 @@ def test_the_session_webhook_is_never_shown() -> None:
 
 def test_a_bug_of_the_host() -> None:
     """ADP-5.5: a delivery raises nothing, whatever breaks around it."""
-    tools = Tools({"probe": Wire()}, now=raises(OSError(HUSH)))
-    result = deliver(Probe(), TARGET, "hi", "k", tools)
+    context = DeliveryContext({"probe": Wire()}, now=raises(OSError(HUSH)))
+    result = deliver(GuardedAdapter(Probe(), TARGET), Outgoing("hi", "k"), context)
     assert result.result == "uncertain" and "OSError at probe.py" in result.reason
     assert HUSH not in result.reason
 
 
 def test_without_a_record() -> None:
     """ADP-5.9: a delivery that nobody remembers still knows its own parts."""
-    wire = Wire()
-    result = deliver(Probe(), TARGET, "one two three four five six", "k", Tools({"probe": wire}))
+    wire, message = Wire(), Outgoing("one two three four five six", "k")
+    result = deliver(GuardedAdapter(Probe(), TARGET), message, DeliveryContext({"probe": wire}))
     assert (result.result, result.parts, len(wire.seen)) == ("sent", 2, 2)
     assert wire.script == [OK]
 
@@ -178,10 +177,10 @@ def load(kind: Any) -> Callable[[str], Any]:
     return lambda platform: kind
 
 
-def test_address() -> None:
+def test_resolve_chat() -> None:
     """ADP-7.1: a token becomes adapter and chat, a bare platform its home channel."""
-    adapter, target = address("console", {"CONSOLE_HOME_CHANNEL": "console:alice"})
-    assert isinstance(adapter, Console) and str(target) == "console:alice"
+    chat = resolve_chat(parse("console"), {"CONSOLE_HOME_CHANNEL": "console:alice"})
+    assert isinstance(chat.adapter, Console) and chat.token == "console:alice"
 
 
 @pytest.mark.parametrize(
@@ -197,15 +196,15 @@ def test_address() -> None:
 def test_bad_addresses(token: str, error: type[DeliveryError], named: str) -> None:
     """ADP-7.5: an unknown platform is said before a missing home channel; each names its part."""
     with pytest.raises(error, match=named):
-        address(token, {})
+        resolve_chat(parse(token), {})
 
 
 def test_an_adapter_that_cannot_be_built() -> None:
     """ADP-5.5: a missing setting is named; a bug in the constructor is the adapter's, by name."""
     with pytest.raises(BadSetting, match="PROBE_TOKEN"):
-        address("probe:a", {}, load(raises(BadSetting("PROBE_TOKEN is not set"))))
+        resolve_chat(parse("probe:a"), {}, load(raises(BadSetting("PROBE_TOKEN is not set"))))
     with pytest.raises(BrokenAdapter, match="'probe' failed: KeyError") as caught:
-        address("probe:a", {}, load(raises(KeyError(HUSH))))
+        resolve_chat(parse("probe:a"), {}, load(raises(KeyError(HUSH))))
     assert HUSH not in caught.value.text
 
 
@@ -222,7 +221,7 @@ class NoCard:
 def test_what_is_no_adapter(kind: object) -> None:
     """ADP-5.5: an entry point that leads to no adapter is named; the courier lives."""
     with pytest.raises(BrokenAdapter, match="'probe' failed"):
-        address("probe:a", {}, load(kind))
+        resolve_chat(parse("probe:a"), {}, load(kind))
 
 
 def test_asking_for_an_address_is_cheap() -> None:

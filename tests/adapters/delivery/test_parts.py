@@ -7,9 +7,22 @@ from typing import ClassVar
 
 import pytest
 
-from fakes.probe import OK, Broken, Finder, Host, Keyed, Probe, Tokened, Uploader, Ways, Wire
+from fakes.probe import (
+    OK,
+    Broken,
+    Finder,
+    Host,
+    Keyed,
+    Probe,
+    Tokened,
+    Uploader,
+    Ways,
+    Wire,
+    raises,
+)
 from wakebus.adapters.base import Capabilities, File, Outgoing, Part, Request, Response, Target
-from wakebus.adapters.delivery.context import Memory
+from wakebus.adapters.delivery.context import MemoryRecord
+from wakebus.adapters.delivery.parts import recorded
 from wakebus.adapters.errors import (
     DeliveryError,
     Rejected,
@@ -70,14 +83,22 @@ def test_begun_before_and_ended_after() -> None:
 def test_no_record_no_request(what: str) -> None:
     """ADP-5.9: what cannot be remembered is not begun; the error's own text is not shown."""
     host = Host()
-    result = host.send(Probe(), progress=Broken(what))
+    result = host.send(Probe(), record=Broken(what))
     assert (result.result, host.wire.seen) == ("not_sent", [])
     assert "record" in result.reason and "hush" not in result.reason
 
 
+def test_a_record_that_fails() -> None:
+    """ADP-5.9: a record that fails stops what would have begun."""
+    with pytest.raises(Unavailable, match="record"):
+        recorded(raises(OSError("hush")))
+    with pytest.raises(Rejected):
+        recorded(raises(Rejected("no")))
+
+
 def test_an_end_that_cannot_be_noted(caplog: pytest.LogCaptureFixture) -> None:
     """ADP-5.9: what the platform said counts all the same, and the log says so."""
-    assert Host().send(Probe(), progress=Broken("end_part")).result == "sent"
+    assert Host().send(Probe(), record=Broken("end_part")).result == "sent"
     assert "cannot be noted" in caplog.text and "hush" not in caplog.text
 
 
@@ -327,7 +348,7 @@ def test_a_token_is_fetched_once() -> None:
     """ADP-5.12: for all parts and deliveries while it is good."""
     host = Host()
     host.send(Tokened(), LONG)
-    host.send(Tokened(), "hi", progress=Memory())
+    host.send(Tokened(), "hi", record=MemoryRecord())
     assert host.wire.of("token") == ["t-1"] * 4
     assert len(host.performers["token"].seen) == 1
 

@@ -1,4 +1,4 @@
-"""What a delivery asks of a platform: the gate, uploads. (Chats: test_lookups.py.)"""
+"""What a delivery asks of a platform: its permit, uploads. (Chats: test_chat_lookup.py.)"""
 
 import logging
 from dataclasses import replace
@@ -21,7 +21,10 @@ from fakes.probe import (
     raises,
 )
 from wakebus.adapters.base import Capabilities, File, Outgoing, Request, Response, Target
+from wakebus.adapters.delivery.platform_client import ask_platform
 from wakebus.adapters.errors import (
+    BrokenAdapter,
+    DeliveryError,
     Moved,
     Rejected,
     Silent,
@@ -34,10 +37,11 @@ from wakebus.adapters.errors import (
 
 LONG = "one two three four five six seven eight nine ten"
 FILE = File("a.txt", b"hello", "text/plain")
+REQUEST = Request("probe:x")
 UP = [Response(200, b"p1"), Response(200, b"")]
 
 
-# --- the gate ------------------------------------------------------------------------------
+# --- the permit ----------------------------------------------------------------------------
 
 
 def test_each_request_goes_through_the_gate() -> None:
@@ -138,6 +142,43 @@ def test_a_gate_that_fails(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         assert host.send(Probe()).result == "sent"
     assert "the gate was not told: KeyError" in caplog.text and "hush" not in caplog.text
+
+
+# --- requests beside the message -----------------------------------------------------------
+
+
+def body(response: Response) -> bytes:
+    return response.body
+
+
+def test_an_answer() -> None:
+    """What the adapter reads from it."""
+    assert (
+        ask_platform({"probe": Wire(Response(200, b"7"))}, "probe", REQUEST, body, "no x") == b"7"
+    )
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "text"),
+    [
+        (Uncertain("lost"), Silent, "no x: lost"),
+        (Unavailable("down"), Unavailable, "down"),
+        (Rejected("no"), Rejected, "no"),
+        (KeyError("hush"), BrokenAdapter, "'probe' failed: KeyError"),
+    ],
+)
+def test_what_goes_wrong(error: Exception, kind: type[DeliveryError], text: str) -> None:
+    """ADP-5.20: a doubt is `not_sent`; a bug is named without its text."""
+    for wire, parse in ((Wire(error), body), (Wire(), raises(error))):
+        with pytest.raises(kind) as caught:
+            ask_platform({"probe": wire}, "probe", REQUEST, parse, "no x")
+        assert text in caught.value.text and "hush" not in caught.value.text
+
+
+def test_a_scheme_that_nothing_speaks() -> None:
+    """Rejected by name."""
+    with pytest.raises(Rejected, match="probe"):
+        ask_platform({}, "probe", REQUEST, body, "no x")
 
 
 # --- files ---------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from fakes.probe import Host, raises
-from wakebus.adapters.delivery.retry import Patience, Stopped
+from wakebus.adapters.delivery.retry import RetryBudget, Stopped
 from wakebus.adapters.errors import (
     DeliveryError,
     Held,
@@ -49,7 +49,7 @@ def test_waits_without_a_hint(jitter: float, waits: list[float]) -> None:
     """ADP-5.13: at most three tries, after 0.5 to 0.65 s and 1 to 1.3 s."""
     host, steps = Host(), Steps(*[Unavailable("down")] * 9)
     with pytest.raises(Unavailable, match="down"):
-        Patience(host.sleep, lambda: jitter).call(steps, no)
+        RetryBudget(host.sleep, lambda: jitter).retry(steps, no)
     assert steps.calls == 3
     assert host.waits == waits
 
@@ -57,11 +57,11 @@ def test_waits_without_a_hint(jitter: float, waits: list[float]) -> None:
 def test_the_platforms_hint() -> None:
     """ADP-5.13: B18, B19: its wait exactly; beyond what is left of two seconds, none at all."""
     host, steps = Host(), Steps(Throttled("slow", retry_after=1.5), Throttled("s", retry_after=0.4))
-    assert Patience(host.sleep).call(steps, no) == 7
+    assert RetryBudget(host.sleep).retry(steps, no) == 7
     assert host.waits == [1.5, 0.4]
     host = Host()
     with pytest.raises(Throttled):
-        Patience(host.sleep).call(Steps(Throttled("slow", retry_after=2.1)), no)
+        RetryBudget(host.sleep).retry(Steps(Throttled("slow", retry_after=2.1)), no)
     assert host.waits == []
 
 
@@ -70,18 +70,18 @@ def test_a_hint_of_no_time(hint: Any) -> None:
     """ADP-5.13: "again after 0 s" is no wait that was asked for, and no flood."""
     host, steps = Host(), Steps(*[Throttled("slow", retry_after=hint)] * 9)
     with pytest.raises(Throttled):
-        Patience(host.sleep, lambda: 0.0).call(steps, no)
+        RetryBudget(host.sleep, lambda: 0.0).retry(steps, no)
     assert steps.calls == 3 and host.waits == [0.5, 1.0]
 
 
 def test_the_budget_is_the_deliverys() -> None:
     """ADP-5.13: what one part waited, the next cannot wait again."""
     host = Host()
-    patience = Patience(host.sleep)
-    assert patience.call(Steps(Throttled("slow", retry_after=1.5)), no) == 7
+    budget = RetryBudget(host.sleep)
+    assert budget.retry(Steps(Throttled("slow", retry_after=1.5)), no) == 7
     with pytest.raises(Throttled):
-        patience.call(Steps(Throttled("slow", retry_after=1.5)), no)
-    assert patience.call(Steps(Throttled("slow", retry_after=0.5)), no) == 7
+        budget.retry(Steps(Throttled("slow", retry_after=1.5)), no)
+    assert budget.retry(Steps(Throttled("slow", retry_after=0.5)), no) == 7
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_what_no_wait_mends(error: DeliveryError) -> None:
     """ADP-5.13: B20: rejected, a refused token, a closed way, silence beside it: one try."""
     host, steps = Host(), Steps(error, error)
     with pytest.raises(type(error)):
-        Patience(host.sleep).call(steps, yes)
+        RetryBudget(host.sleep).retry(steps, yes)
     assert (steps.calls, host.waits) == (1, [])
 
 
@@ -104,18 +104,18 @@ def test_uncertain() -> None:
     lost = Uncertain("lost")
     steps = Steps(lost, lost, lost)
     with pytest.raises(Uncertain):
-        Patience(Host().sleep).call(steps, yes)
+        RetryBudget(Host().sleep).retry(steps, yes)
     assert steps.calls == 2
     steps = Steps(lost)
     with pytest.raises(Uncertain):
-        Patience(Host().sleep).call(steps, no)
+        RetryBudget(Host().sleep).retry(steps, no)
     assert steps.calls == 1
 
 
 def test_a_bug_is_not_retried() -> None:
     """ADP-5.13: only delivery errors are."""
     with pytest.raises(KeyError):
-        Patience(Host().sleep).call(raises(KeyError("x")), yes)
+        RetryBudget(Host().sleep).retry(raises(KeyError("x")), yes)
 
 
 def held(*waits: float | None) -> Steps:
@@ -125,11 +125,11 @@ def held(*waits: float | None) -> Steps:
 def test_a_gate_that_holds_for_a_moment() -> None:
     """ADP-5.22: a wait of at most 0.25 s is slept here, as often as it takes, within the 2 s."""
     host, gate = Host(), held(0.2, 0.25, 0.0)
-    Patience(host.sleep).enter(gate)
+    RetryBudget(host.sleep).await_permit(gate)
     assert (gate.calls, host.waits) == (4, [0.2, 0.25, 0.01])
     host, gate = Host(), held(*[0.25] * 99)
     with pytest.raises(Held):
-        Patience(host.sleep).enter(gate)
+        RetryBudget(host.sleep).await_permit(gate)
     assert host.waits == [0.25] * 8
 
 
@@ -138,7 +138,7 @@ def test_a_gate_that_holds_for_longer(wait: float | None) -> None:
     """ADP-5.22: that is the courier's, at once."""
     host, gate = Host(), held(wait)
     with pytest.raises(Held):
-        Patience(host.sleep).enter(gate)
+        RetryBudget(host.sleep).await_permit(gate)
     assert (gate.calls, host.waits) == (1, [])
 
 
@@ -147,7 +147,7 @@ def test_a_stop_at_the_gate() -> None:
     host = Host()
     host.stops_after = 1
     with pytest.raises(Stopped):
-        Patience(host.sleep).enter(held(0.2, 0.2))
+        RetryBudget(host.sleep).await_permit(held(0.2, 0.2))
 
 
 def test_a_stop() -> None:
@@ -155,5 +155,5 @@ def test_a_stop() -> None:
     host, steps = Host(), Steps(Unavailable("down"))
     host.stops_after = 1
     with pytest.raises(Stopped) as caught:
-        Patience(host.sleep).call(steps, no)
+        RetryBudget(host.sleep).retry(steps, no)
     assert isinstance(caught.value, NotSent) and steps.calls == 1

@@ -3,7 +3,7 @@
 import pytest
 
 from wakebus.adapters.base import Request
-from wakebus.adapters.delivery.single_flight import Flights, Found, name_of
+from wakebus.adapters.delivery.single_flight import Fetched, SingleFlight, name_of
 from wakebus.adapters.errors import Unavailable
 
 
@@ -19,44 +19,44 @@ class Clock:
 def test_kept_for_its_time() -> None:
     """ADP-5.12, ADP-5.20: then fetched again; 0 seconds: this once."""
     clock = Clock()
-    flights = Flights[int](9, clock)
-    assert flights.get("a", lambda: Found(1, 10.0)) == 1
+    flights = SingleFlight[int](9, clock)
+    assert flights.get("a", lambda: Fetched(1, 10.0)) == 1
     clock.time = 9.9
-    assert flights.get("a", lambda: Found(2, 10.0)) == 1
+    assert flights.get("a", lambda: Fetched(2, 10.0)) == 1
     clock.time = 10.0
-    assert flights.get("a", lambda: Found(2, 0.0)) == 2
-    assert flights.get("a", lambda: Found(3, 10.0)) == 3
+    assert flights.get("a", lambda: Fetched(2, 0.0)) == 2
+    assert flights.get("a", lambda: Fetched(3, 10.0)) == 3
 
 
 def test_an_error_is_not_kept() -> None:
     """ADP-5.12: who asks next asks anew."""
-    flights = Flights[int](9)
+    flights = SingleFlight[int](9)
 
-    def fail() -> Found[int]:
+    def fail() -> Fetched[int]:
         raise Unavailable("down")
 
     with pytest.raises(Unavailable):
         flights.get("a", fail)
-    assert flights.get("a", lambda: Found(1, 10.0)) == 1
+    assert flights.get("a", lambda: Fetched(1, 10.0)) == 1
 
 
 def test_dropped_only_if_it_is_still_the_one() -> None:
     """ADP-5.12: another thread may have a new one already."""
-    flights = Flights[int](9)
-    flights.get("a", lambda: Found(1, 10.0))
-    flights.drop("a", 0)
-    assert flights.get("a", lambda: Found(2, 10.0)) == 1
-    flights.drop("a", 1)
-    assert flights.get("a", lambda: Found(2, 10.0)) == 2
-    flights.drop("b", 1)
+    flights = SingleFlight[int](9)
+    flights.get("a", lambda: Fetched(1, 10.0))
+    flights.discard("a", 0)
+    assert flights.get("a", lambda: Fetched(2, 10.0)) == 1
+    flights.discard("a", 1)
+    assert flights.get("a", lambda: Fetched(2, 10.0)) == 2
+    flights.discard("b", 1)
 
 
 def test_the_oldest_goes() -> None:
     """ADP-5.12: all memory is bounded."""
-    flights = Flights[int](2)
+    flights = SingleFlight[int](2)
     for name in "abc":
-        flights.get(name, lambda: Found(1, 10.0))
-    assert [flights.get(name, lambda: Found(2, 0.0)) for name in "bca"] == [1, 1, 2]
+        flights.get(name, lambda: Fetched(1, 10.0))
+    assert [flights.get(name, lambda: Fetched(2, 0.0)) for name in "bca"] == [1, 1, 2]
 
 
 def test_names() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from fakes.probe import OK, Host, Probe, Turnstile
 from wakebus.adapters.delivery import split_cache as splits
-from wakebus.adapters.delivery.split_cache import Splits
+from wakebus.adapters.delivery.split_cache import SplitCache
 from wakebus.adapters.errors import Rejected
 
 
@@ -22,7 +22,7 @@ class Maker:
 
 def test_split_once() -> None:
     """ADP-5.7: the same message and text; another text under its key is another."""
-    kept, one, other = Splits(), Maker("a b"), Maker("c d")
+    kept, one, other = SplitCache(), Maker("a b"), Maker("c d")
     assert [kept.get("k", "a b", one) for _ in range(2)] == [["a", "b"]] * 2
     assert one.calls == 1
     assert kept.get("k", "c d", other) == ["c", "d"]
@@ -31,7 +31,7 @@ def test_split_once() -> None:
 
 def test_what_is_not_kept() -> None:
     """ADP-5.7: a text of one part, and one that is too long."""
-    kept, one = Splits(), Maker("a")
+    kept, one = SplitCache(), Maker("a")
     assert [kept.get("k", "a", one) for _ in range(2)] == [["a"]] * 2
     assert one.calls == 2
 
@@ -46,7 +46,7 @@ def test_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """ADP-5.7: in texts and in characters; the oldest goes."""
     monkeypatch.setattr(splits, "MOST", 2)
     monkeypatch.setattr(splits, "MOST_CHARACTERS", 10)
-    kept, maker = Splits(), Maker("a b")
+    kept, maker = SplitCache(), Maker("a b")
     for key in ("1", "2", "3"):
         kept.get(key, "a b", maker)
     assert maker.calls == 3

@@ -8,7 +8,7 @@ import pytest
 from fakes.platform import Platform
 from wakebus.adapters import registry
 from wakebus.adapters.base import Capabilities, Outgoing, Request, Response, Sent, Target, Token
-from wakebus.adapters.delivery.context import Tools
+from wakebus.adapters.delivery.context import DeliveryContext
 from wakebus.adapters.errors import Rejected, Throttled, Unavailable, Uncertain
 from wakebus.adapters.inspect.credential_check import NO_CALL, TOKEN, Checked, check, checkable
 from wakebus.adapters.settings.redact import secret_values
@@ -27,8 +27,8 @@ def platform() -> Iterator[Platform]:
 
 def asked(platform: str, env: Mapping[str, str]) -> Checked:
     """Check over the real transport."""
-    tools = Tools({"http": HTTPS, "https": HTTPS})
-    return check(platform, registry.load(platform)(env), tools, secret_values(env))
+    context = DeliveryContext({"http": HTTPS, "https": HTTPS})
+    return check(platform, registry.load(platform)(env), context, secret_values(env))
 
 
 GOOD = {
@@ -142,7 +142,8 @@ def told(**ways: Any) -> Checked:
     adapter = Asking({})
     for name, value in ways.items():
         setattr(adapter, name, value)
-    return check("x", adapter, Tools({"x": lambda request: Response(200)}), {"secret-value"})
+    context = DeliveryContext({"x": lambda request: Response(200)})
+    return check("x", adapter, context, {"secret-value"})
 
 
 @pytest.mark.parametrize(
@@ -177,4 +178,4 @@ def test_whatever_comes(ways: dict[str, Any], found: Checked | None) -> None:
 def test_what_can_be_checked() -> None:
     """ADP-22.1: known of the class, before any setting is there."""
     assert checkable(Asking) and not checkable(Plain)
-    assert check("x", Plain({}), Tools({})) == Checked("none", NO_CALL)
+    assert check("x", Plain({}), DeliveryContext({})) == Checked("none", NO_CALL)

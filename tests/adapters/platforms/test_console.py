@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 
 from wakebus.adapters.base import Outgoing, Response, Target
-from wakebus.adapters.delivery.deliver import Tools, deliver
+from wakebus.adapters.delivery.adapter_calls import GuardedAdapter
+from wakebus.adapters.delivery.context import DeliveryContext
+from wakebus.adapters.delivery.deliver import deliver
 from wakebus.adapters.errors import BadTarget
 from wakebus.adapters.platforms.console import Console
 from wakebus.adapters.transports import transports
@@ -34,10 +36,10 @@ def test_the_id_is_the_key() -> None:
 
 def test_end_to_end(tmp_path: Path) -> None:
     """ADP-8.2: sent twice under one key it stands there once, and both times it is `sent`."""
-    target = CONSOLE.parse_target("alice", None)
+    chat = GuardedAdapter(CONSOLE, CONSOLE.parse_target("alice", None))
+    context = DeliveryContext(transports(tmp_path))
     results = [
-        deliver(CONSOLE, target, "build \x1b[32mdone\x1b[0m", "k1", Tools(transports(tmp_path)))
-        for _ in range(2)
+        deliver(chat, Outgoing("build \x1b[32mdone\x1b[0m", "k1"), context) for _ in range(2)
     ]
     assert [(r.result, r.chat, r.id) for r in results] == [("sent", "console:alice", "k1")] * 2
     assert (tmp_path / "console-alice.log").read_text().splitlines()[1:] == ["build done"]

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from fakes.carrier import Carrier
 from wakebus.adapters.base import File, Outgoing, Response
-from wakebus.adapters.delivery.deliver import address, deliver
 from wakebus.adapters.errors import (
     BadSetting,
     BadTarget,
@@ -247,9 +246,8 @@ def test_a_file(discord: respx.MockRouter, channel: str) -> None:
     """ADP-14.8: one form with the message and the file, and the nonce where there is one."""
     env = {**ENV, "DISCORD_WEBHOOK_URL": HOOK}
     carrier = Carrier(env)
-    adapter, target = address(channel, env)
     file = File("a.txt", b"\x00 data", "text/plain")
-    assert deliver(adapter, target, "", "k9", carrier.tools, file=file).result == "sent"
+    assert carrier(channel, "", "k9", file=file).result == "sent"
     request = discord["hook" if "webhook" in channel else "send"].calls[0].request
     _, _, rest = request.content.partition(b'name="payload_json"\r\n\r\n')
     payload = json.loads(rest.partition(b"\r\n")[0])

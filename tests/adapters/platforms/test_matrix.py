@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from fakes.carrier import Carrier
 from wakebus.adapters.base import File, Outgoing, Response, Target
-from wakebus.adapters.delivery.deliver import address, deliver
 from wakebus.adapters.errors import (
     BadSetting,
     BadTarget,
@@ -217,9 +216,8 @@ def test_a_file(server: respx.MockRouter, kind: str, shown: str) -> None:
     """ADP-16.10: brought to the server, then shown by its name and kind."""
     upload = server.post(url__startswith=f"{URL}/_matrix/media/v3/upload?")
     upload.respond(json={"content_uri": "mxc://b.c/AQwafuaFswefuhsfAFAgsw"})
-    adapter, target = address(f"matrix:{ROOM}", ENV)
     file = File("报告 1.pdf", b"%PDF", kind)
-    assert deliver(adapter, target, "", "k", Carrier(ENV).tools, file=file).result == "sent"
+    assert Carrier(ENV)(f"matrix:{ROOM}", "", "k", file=file).result == "sent"
     brought, body = upload.calls[0].request, sent(server)[1]
     assert brought.content == b"%PDF" and brought.headers["content-type"] == kind
     assert dict(brought.url.params) == {"filename": "报告 1.pdf"}
@@ -233,18 +231,17 @@ def test_an_upload_that_gives_no_address(server: respx.MockRouter) -> None:
     server.post(url__startswith=f"{URL}/_matrix/media/v3/upload?").respond(
         json={"content_uri": "https://b.c/x"}
     )
-    adapter, target = address(f"matrix:{ROOM}", ENV)
-    result = deliver(adapter, target, "", "k", Carrier(ENV).tools, file=File("a", b"x"))
+    result = Carrier(ENV)(f"matrix:{ROOM}", "", "k", file=File("a", b"x"))
     assert result.result == "not_sent" and not server["send"].calls
 
 
 def test_check(server: respx.MockRouter) -> None:
     """ADP-16.9: the user's id; a token that is out of date is said to be."""
-    tools = Carrier(ENV).tools
-    assert check("matrix", Matrix(ENV), tools) == ("ok", "@bot:b.c")
+    context = Carrier(ENV).context
+    assert check("matrix", Matrix(ENV), context) == ("ok", "@bot:b.c")
     body = {"errcode": "M_UNKNOWN_TOKEN", "error": "Access token has expired", "soft_logout": True}
     server["who"].respond(401, json=body)
-    found = check("matrix", Matrix(ENV), tools)
+    found = check("matrix", Matrix(ENV), context)
     assert found.result == "failed" and "MATRIX_ACCESS_TOKEN" in found.text
 
 

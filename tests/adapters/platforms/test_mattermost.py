@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from fakes.carrier import Carrier
 from wakebus.adapters.base import File, Outgoing, Response, Target
-from wakebus.adapters.delivery.deliver import address, deliver
 from wakebus.adapters.errors import BadSetting, DeliveryError, Rejected, Throttled, Uncertain
 from wakebus.adapters.inspect.credential_check import check
 from wakebus.adapters.platforms.mattermost import (
@@ -203,9 +202,8 @@ def test_a_file(server: respx.MockRouter, text: str) -> None:
     """ADP-15.7: the file is brought to the channel, then a post of its own shows it."""
     upload = server.post(url__startswith=f"{API}/files?")
     upload.respond(201, json={"file_infos": [{"id": FILE}], "client_ids": []})
-    adapter, target = address("mattermost:@ada", ENV)
     file = File("报告 1.pdf", b"%PDF", "application/pdf")
-    result = deliver(adapter, target, text, "k", Carrier(ENV).tools, file=file)
+    result = Carrier(ENV)("mattermost:@ada", text, "k", file=file)
     brought = upload.calls[0].request
     assert result.result == "sent" and brought.content == b"%PDF"
     assert dict(brought.url.params) == {"channel_id": CHANNEL, "filename": "报告 1.pdf"}
@@ -219,17 +217,16 @@ def test_an_upload_that_gives_no_id(server: respx.MockRouter, body: Any) -> None
     """ADP-15.7: without an id nothing is posted, and it may be tried again."""
     text = body if isinstance(body, str) else json.dumps(body)
     server.post(url__startswith=f"{API}/files?").respond(201, text=text)
-    adapter, target = address(f"mattermost:{CHANNEL}", ENV)
-    result = deliver(adapter, target, "", "k", Carrier(ENV).tools, file=File("a", b"x"))
+    result = Carrier(ENV)(f"mattermost:{CHANNEL}", "", "k", file=File("a", b"x"))
     assert result.result == "not_sent" and not server["posts"].calls
 
 
 def test_check(server: respx.MockRouter) -> None:
     """ADP-15.8: the bot's name; a wrong token is said to be wrong."""
-    tools = Carrier(ENV).tools
-    assert check("mattermost", Mattermost(ENV), tools) == ("ok", "@bot")
+    context = Carrier(ENV).context
+    assert check("mattermost", Mattermost(ENV), context) == ("ok", "@bot")
     server["me"].mock(return_value=error("api.context.session_expired.app_error", 401))
-    found = check("mattermost", Mattermost(ENV), tools)
+    found = check("mattermost", Mattermost(ENV), context)
     assert found.result == "failed" and "MATTERMOST_TOKEN" in found.text
 
 

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from fakes.carrier import Carrier
 from wakebus.adapters.base import File, Outgoing, Request, Response
-from wakebus.adapters.delivery.deliver import address, deliver
 from wakebus.adapters.errors import BadSetting, DeliveryError, Rejected, Throttled, Uncertain
 from wakebus.adapters.inspect.credential_check import check
 from wakebus.adapters.platforms.ntfy import CODES, Ntfy, header_text, message_size, read_answer
@@ -103,11 +102,10 @@ def test_the_server() -> None:
 def test_a_file(name: str, header: str) -> None:
     """ADP-17.6: the file is the request's body, and its name a header as RFC 2047 writes it."""
     env = {"NTFY_TOKEN": "tk_1"}
-    adapter, target = address("ntfy:builds", env)
     with respx.mock() as router:
         route = router.put(f"{SERVER}/builds").respond(json=SENT)
         file = File(name, b"\x00data")
-        result = deliver(adapter, target, "", "k", Carrier(env).tools, file=file)
+        result = Carrier(env)("ntfy:builds", "", "k", file=file)
     sent = route.calls[0].request
     assert result.result == "sent"
     assert (sent.content, sent.headers["filename"]) == (b"\x00data", header)
@@ -116,9 +114,8 @@ def test_a_file(name: str, header: str) -> None:
 
 def test_a_file_that_is_too_large() -> None:
     """ADP-17.6: 15 MiB, ntfy's default; more is refused before any request."""
-    adapter, target = address("ntfy:builds", {})
     file = File("a", bytes((15 << 20) + 1))
-    result = deliver(adapter, target, "", "k", Carrier({}).tools, file=file)
+    result = Carrier({})("ntfy:builds", "", "k", file=file)
     assert result.result == "rejected" and "15" in result.reason
 
 
@@ -135,7 +132,7 @@ def test_check(status: int, answer: dict[str, Any], word: str, text: str) -> Non
     """ADP-17.7: the account of this token; a wrong one is said to be wrong."""
     with respx.mock() as router:
         router.get(f"{SERVER}/v1/account").respond(status, json=answer)
-        found = check("ntfy", Ntfy({"NTFY_TOKEN": "tk_1"}), Carrier({}).tools)
+        found = check("ntfy", Ntfy({"NTFY_TOKEN": "tk_1"}), Carrier({}).context)
     assert found.result == word and text in found.text
 
 

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from fakes.carrier import Carrier
 from wakebus.adapters.base import File, Outgoing, Response
-from wakebus.adapters.delivery.deliver import address, deliver
 from wakebus.adapters.errors import (
     BadSetting,
     BadTarget,
@@ -221,8 +220,7 @@ FILE = File("a.txt", b"\x00 data", "text/plain")
 def test_a_file(slack: respx.MockRouter) -> None:
     """ADP-13.8: asked for a place, put there, shown in the thread; the credential stays home."""
     carrier = Carrier(ENV)
-    adapter, target = address(f"{CHANNEL}?thread=1503435956.000247", ENV)
-    result = deliver(adapter, target, "", "k", carrier.tools, file=FILE)
+    result = carrier(f"{CHANNEL}?thread=1503435956.000247", "", "k", file=FILE)
     assert (result.result, result.id) == ("sent", "F123ABC456")
     assert slack["place"].calls[0].request.content == b"filename=a.txt&length=6"
     put = slack["put"].calls[0].request
@@ -258,8 +256,7 @@ def test_a_file_that_is_not_stored(slack: respx.MockRouter) -> None:
     """ADP-13.8: what did not arrive is not shown, and nothing was sent."""
     slack["put"].respond(500)
     carrier = Carrier(ENV)
-    adapter, target = address(CHANNEL, ENV)
-    result = deliver(adapter, target, "", "k", carrier.tools, file=FILE)
+    result = carrier(CHANNEL, "", "k", file=FILE)
     assert (result.result, len(slack["show"].calls)) == ("not_sent", 0)
 
 

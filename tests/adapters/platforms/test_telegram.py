@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from fakes.carrier import Carrier
 from fakes.markdown import texts
 from wakebus.adapters.base import File, Outgoing, Response
-from wakebus.adapters.delivery.deliver import address, deliver
 from wakebus.adapters.delivery.split import split
 from wakebus.adapters.errors import BadSetting, BadTarget, DeliveryError, Moved, WayClosed
 from wakebus.adapters.kit.requests import utf16_length
@@ -336,9 +335,8 @@ def test_another_host() -> None:
 def test_a_file(telegram: respx.MockRouter) -> None:
     """ADP-12.9: a document without a caption, in the topic, after the text."""
     carrier = Carrier(ENV)
-    adapter, target = address("telegram:-100123:42", ENV)
     file = File('出 "x".txt', b"\x00data\r\n--", "text/plain")
-    result = deliver(adapter, target, "look", "k", carrier.tools, file=file)
+    result = carrier("telegram:-100123:42", "look", "k", file=file)
     assert (result.result, result.parts) == ("sent", 2)
     request = telegram["file"].calls[0].request
     assert request.headers["content-type"].startswith("multipart/form-data; boundary=")

@@ -9,8 +9,10 @@ from threading import Thread
 import pytest
 
 from fakes.receiver import Receiver, receiving
-from wakebus.adapters.base import ChannelResult
-from wakebus.adapters.delivery.deliver import Tools, address, deliver
+from wakebus.adapters.base import ChannelResult, Outgoing
+from wakebus.adapters.channel import parse
+from wakebus.adapters.delivery.context import DeliveryContext
+from wakebus.adapters.delivery.deliver import deliver, resolve_chat
 from wakebus.adapters.platforms.apprise import Apprise
 from wakebus.adapters.transports import apprise_call
 from wakebus.adapters.transports.apprise_call import AppriseCalls
@@ -27,10 +29,10 @@ def receiver() -> Iterator[Receiver]:
 
 def send(url: str, text: str = "hi", *, calls: AppriseCalls | None = None) -> ChannelResult:
     """Deliver to a service by its URL, as the courier does."""
-    adapter, target = address("apprise:x", {"APPRISE_URL_X": url})
-    assert isinstance(adapter, Apprise)
-    tools = Tools({"apprise": calls or CALLS}, sleep=lambda _: False)
-    return deliver(adapter, target, text, "k1", tools)
+    chat = resolve_chat(parse("apprise:x"), {"APPRISE_URL_X": url})
+    assert isinstance(chat.adapter, Apprise)
+    context = DeliveryContext({"apprise": calls or CALLS}, sleep=lambda _: False)
+    return deliver(chat, Outgoing(text, "k1"), context)
 
 
 def json_url(receiver: Receiver, path: str = "/in") -> str:

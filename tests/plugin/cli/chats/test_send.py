@@ -13,7 +13,7 @@ from fakes.broker import until
 from fakes.desk import Desk
 from fakes.here import Here
 from fakes.platform import Platform
-from wakebus.adapters.courier.status_file import read
+from wakebus.adapters.courier.status_file import read_status
 from wakebus.adapters.errors import Unavailable
 from wakebus.broker.client.client import Client, Receipt
 from wakebus.broker.errors import Undecided
@@ -230,7 +230,7 @@ def test_a_copy_that_cannot_be_kept(tmp_path: Path) -> None:
 def test_a_courier_of_another_home(desk: Desk, tmp_path: Path) -> None:
     """ADP-6.33: a bare platform is refused, also in a dry run; a chat is sent to, with a note."""
     env = {"HERMES_HOME": str(tmp_path), "CONSOLE_HOME_CHANNEL": "theirs"}
-    until(lambda: read(desk.root / "bus"), 30)
+    until(lambda: read_status(desk.root / "bus"), 30)
     for more in ((), ("--dry-run",)):
         done = desk.wakebus("send", "console", "x", "--from", "ci", *more, env=env)
         assert done.status == 1 and not done.out, done
