@@ -5,8 +5,8 @@ The client for asyncio: the same calls as `Client`, as coroutines.
         receipt = await bus.send("worker-alpha", "run the tests", type="directive")
         answer = await bus.ask("worker-alpha", "done?", wait=60)
 
-Rule 1: the same core: each call's steps, the IO thread and the events thread are Client's own; only
-the waiting is a loop's. Rule 2: nothing in here blocks the loop. Rule 3: a cancelled call leaves
+Rule 1: the same core: the calls, the IO thread and the events thread are Client's own; only the
+waiting is a loop's. Rule 2: nothing in here blocks the loop. Rule 3: a cancelled call leaves
 nothing behind; what it asked for may have been written, so a cancelled send is sent again with its
 `id`. Rule 4: one loop; when that ends, its client does.
 """
@@ -18,23 +18,27 @@ from collections.abc import (
     Callable,
     Coroutine,
     Iterable,
-    Iterator,
     Mapping,
 )
 from functools import partial, wraps
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar, cast
 
 from wakebus.broker.aio.loop_bridge import resolve
-from wakebus.broker.aio.loop_calls import Looping
-from wakebus.broker.aio.subscription import AsyncSubscription, OnEvent, OnGap, Subscribing
-from wakebus.broker.client.calls import Row, pages_of, steps_of
-from wakebus.broker.client.client import Client
+from wakebus.broker.aio.loop_calls import LoopCalls
+from wakebus.broker.aio.subscription import AsyncSubscription, Subscribing
+from wakebus.broker.client.calls import Call, Calls, PagedCall, ReplyRow
+from wakebus.broker.client.core import ClientCore
 from wakebus.broker.client.delivery import AsyncDelivery, Delivery
-from wakebus.broker.client.in_flight import Handler, Hands, Run, Word, failed, lose
-from wakebus.broker.client.registrations import Receiver
+from wakebus.broker.client.in_flight import (
+    Handler,
+    InFlight,
+    PendingAck,
+    mark_lost,
+    outcome_of_error,
+)
 from wakebus.broker.errors import WakebusError
 from wakebus.broker.protocol.outcome import Later, Outcome
-from wakebus.broker.pubsub.subscription import Subscription
+from wakebus.broker.pubsub.subscription import OnEvent, OnGap, Subscription
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -45,44 +49,33 @@ LOOK_S: Final = 0.02
 AsyncHandler = Callable[[AsyncDelivery], Awaitable[Outcome]]
 
 
-class _Core(Client):
-    """The client inside. `start`: has handlers run."""
-
-    def __init__(self, socket: str | None, timeout: float, start: Run) -> None:
-        self._start = start
-        super().__init__(socket, timeout=timeout)
-
-    def _receiver(self) -> Receiver:
-        return Receiver(self._transport, self.instance, self._start)
-
-
-def _awaits(
-    call: Callable[Concatenate[Client, P], T],
+def _async_call(
+    call: Callable[Concatenate[Calls, P], Call[T]],
 ) -> Callable[Concatenate["AsyncClient", P], Coroutine[Any, Any, T]]:
-    """Return a call of Client as a coroutine."""
-    steps = steps_of(call)
+    """Return a call as a coroutine."""
 
     @wraps(call)
-    async def awaited(self: "AsyncClient", /, *args: P.args, **fields: P.kwargs) -> T:
-        return await self._drive(steps(self._core, *args, **fields))
+    async def called(self: "AsyncClient", /, *args: P.args, **fields: P.kwargs) -> T:
+        return await self._runner.run(call(self._core.calls, *args, **fields))
 
-    return awaited
+    return called
 
 
-def _iterates(
-    call: Callable[Concatenate[Client, P], Iterator[Row]],
-) -> Callable[Concatenate["AsyncClient", P], AsyncIterator[Row]]:
-    """Return an iterating call of Client for `async for`."""
-    pages = pages_of(call)
+def _async_pages(
+    call: Callable[Concatenate[Calls, P], PagedCall],
+) -> Callable[Concatenate["AsyncClient", P], AsyncIterator[ReplyRow]]:
+    """Return a call that yields rows for `async for`."""
 
     @wraps(call)
-    def iterated(self: "AsyncClient", /, *args: P.args, **fields: P.kwargs) -> AsyncIterator[Row]:
-        return self._rows(pages(self._core, *args, **fields))
+    def called(
+        self: "AsyncClient", /, *args: P.args, **fields: P.kwargs
+    ) -> AsyncIterator[ReplyRow]:
+        return self._runner.rows(call(self._core.calls, *args, **fields))
 
-    return iterated
+    return called
 
 
-class AsyncClient(Looping):
+class AsyncClient:
     """
     A connection to the broker of this machine, for one event loop.
 
@@ -91,26 +84,28 @@ class AsyncClient(Looping):
     """
 
     def __init__(self, socket: str | None = None, *, timeout: float = 5.0) -> None:
-        super().__init__(_Core(socket, timeout, self._begin))
+        self._timeout = timeout
+        self._core = ClientCore(socket, self._start_handler)
+        self._runner = LoopCalls(self._core, timeout)
 
-    # --- sending, and what is asked: Client says what each call does, takes and raises ------
+    # --- what is asked of the broker: calls.py says what each call takes, returns, raises ---
 
-    send = _awaits(Client.send)
-    ask = _awaits(Client.ask)
-    wait = _awaits(Client.wait)
-    wait_answer = _awaits(Client.wait_answer)
-    unregister = _awaits(Client.unregister)
-    list = _awaits(Client.list)
-    declare = _awaits(Client.declare)
-    forget = _awaits(Client.forget)
-    trace = _awaits(Client.trace)
-    read = _awaits(Client.read)
-    retry = _awaits(Client.retry)
-    purge = _awaits(Client.purge)
-    cancel = _awaits(Client.cancel)
-    status = _awaits(Client.status)
-    dead_letters = _iterates(Client.dead_letters)
-    inbox = _iterates(Client.inbox)
+    send = _async_call(Calls.send)
+    ask = _async_call(Calls.ask)
+    wait = _async_call(Calls.wait)
+    wait_answer = _async_call(Calls.wait_answer)
+    cancel = _async_call(Calls.cancel)
+    read = _async_call(Calls.read)
+    trace = _async_call(Calls.trace)
+    list = _async_call(Calls.list)
+    declare = _async_call(Calls.declare)
+    forget = _async_call(Calls.forget)
+    inbox = _async_pages(Calls.inbox)
+    dead_letters = _async_pages(Calls.dead_letters)
+    retry = _async_call(Calls.retry)
+    purge = _async_call(Calls.purge)
+    status = _async_call(Calls.status)
+    unregister = _async_call(Calls.unregister)
 
     # --- receiving ------------------------------------------------------------------------
 
@@ -134,51 +129,65 @@ class AsyncClient(Looping):
 
         Raises NameTaken, BadName, NotRunning or TimedOut.
         """
-        handover, loop = self._bound()
+        bridge, loop = self._runner.bind()
 
         def lost(why: str) -> None:
             if on_lost is not None:
-                handover.post(loop.call_soon, on_lost, why)
+                bridge.post(loop.call_soon, on_lost, why)
 
-        claim = partial(self._core.register, name, takeover=takeover, suffix=suffix, on_lost=lost)
-        claimed = partial(claim, cast(Handler, handler))  # nobody but `_begin` looks at it
-        return await self._in_thread(claimed, lambda _: self._core.unregister(name))
+        def claim() -> int:
+            # Nobody but `_start_handler` looks at what the handler is.
+            return self._core.registrations().register(
+                name,
+                cast(Handler, handler),
+                lost,
+                self._timeout,
+                takeover=takeover,
+                suffix=suffix,
+            )
+
+        def give_up(_: int) -> None:
+            granted = self._core.registrations().give_up(name)
+            self._core.connection.request("unregister", {"name": granted})
+
+        return await self._runner.in_thread(claim, give_up)
 
     @property
     def names(self) -> dict[str, str]:
         """The names held, in order: what was asked for, and as which it was granted."""
-        return self._core.names
+        return self._core.names()
 
-    def _begin(self, hands: Hands, handler: Handler, delivery: Delivery) -> None:
-        if not self._handover.post(self._take, hands, handler, delivery):
+    def _start_handler(self, in_flight: InFlight, handler: Handler, delivery: Delivery) -> None:
+        if not self._runner.post(self._start_task, in_flight, handler, delivery):
             raise RuntimeError("the loop has ended")
 
-    def _take(self, hands: Hands, handler: Handler, delivery: Delivery) -> None:
-        if not self._closing:
-            self._keep(self._handle(hands, cast(AsyncHandler, handler), delivery))
+    def _start_task(self, in_flight: InFlight, handler: Handler, delivery: Delivery) -> None:
+        if not self._runner.closing:
+            self._runner.start_task(self._handle(in_flight, cast(AsyncHandler, handler), delivery))
 
-    async def _handle(self, hands: Hands, handler: AsyncHandler, delivery: Delivery) -> None:
+    async def _handle(self, in_flight: InFlight, handler: AsyncHandler, delivery: Delivery) -> None:
         try:
-            outcome = await handler(AsyncDelivery(delivery, partial(self._tell, hands)))
+            outcome = await handler(AsyncDelivery(delivery, partial(self._await_ack, in_flight)))
         except asyncio.CancelledError as exc:
-            if self._closing:
+            if self._runner.closing:
                 raise  # its name is given up, and the message goes back
             cancelled = Later(CANCELLED_S, "its handler was cancelled")
             task = asyncio.current_task()
-            outcome = cancelled if task and task.cancelling() else failed(exc)
+            outcome = cancelled if task and task.cancelling() else outcome_of_error(exc)
         except (Exception, SystemExit) as exc:
-            outcome = failed(exc)
-        hands.done(delivery, outcome)
+            outcome = outcome_of_error(exc)
+        in_flight.finish(delivery, outcome)
 
-    async def _tell(
-        self, hands: Hands, delivery: Delivery, verb: str, fields: dict[str, Any]
+    async def _await_ack(
+        self, in_flight: InFlight, delivery: Delivery, verb: str, fields: dict[str, Any]
     ) -> None:
-        handover, loop = self._bound()
-        said: asyncio.Future[WakebusError | None] = loop.create_future()
-        hands.say(Word(delivery, verb, fields, partial(handover.post, resolve, said)))
-        error = await said
+        bridge, loop = self._runner.bind()
+        stored: asyncio.Future[WakebusError | None] = loop.create_future()
+        settle = partial(bridge.post, resolve, stored)
+        in_flight.send_ack(PendingAck(delivery, verb, fields, settle))
+        error = await stored
         if error is not None:
-            lose(delivery, error)
+            mark_lost(delivery, error)
             raise error
 
     # --- events ---------------------------------------------------------------------------
@@ -187,21 +196,13 @@ class AsyncClient(Looping):
         self, topic: str, fields: Mapping[str, Any] | None = None, *, confirm: bool = False
     ) -> None:
         """Publish an event, as `Client.publish` does: without `confirm` only the first waits."""
-        self._bound()
+        self._runner.bind()
         if confirm:
-            await self._drive(steps_of(Client._confirmed)(self._core, topic, fields))
-        elif self._publishes:
-            self._core.publish(topic, fields)
+            await self._runner.run(self._core.calls.publish(topic, fields))
         else:
-            async with self._first:
-                await self._publish_first(partial(self._core.publish, topic, fields))
-
-    async def _publish_first(self, publish: Callable[[], None]) -> None:
-        if self._publishes:
-            publish()
-        else:
-            await self._in_thread(publish, lambda _: None)
-            self._publishes = True
+            await self._runner.first_in_thread(
+                lambda: self._core.topics().publish(topic, fields, self._timeout)
+            )
 
     def subscribe(
         self,
@@ -227,15 +228,18 @@ class AsyncClient(Looping):
     async def _subscribe(
         self, pattern: str | Iterable[str], handler: OnEvent | None, on_gap: OnGap | None
     ) -> AsyncSubscription:
-        handover, _ = self._bound()
-        found = AsyncSubscription(handover, on_gap)
-        opening = partial(self._core._subscribe, pattern, found.put, found.put, found.room)
-        found.subscription = await self._in_thread(opening, Subscription.close)
-        self._streams.add(found)
-        if self._closing:
-            found.close()
-        elif handler is not None:
-            self._keep(found.run(handler))
+        bridge, _ = self._runner.bind()
+        found = AsyncSubscription(bridge, on_gap)
+
+        def opened() -> Subscription:
+            return self._core.topics().subscribe(
+                pattern, found.put, found.put, self._timeout, found.has_room
+            )
+
+        found.subscription = await self._runner.in_thread(opened, Subscription.close)
+        self._runner.add_subscription(found)
+        if handler is not None and not found.closed:
+            self._runner.start_task(found.run(handler))
         return found
 
     @property
@@ -253,15 +257,15 @@ class AsyncClient(Looping):
     @property
     def address(self) -> str:
         """Where the broker is looked for."""
-        return self._core.address
+        return self._core.connection.address
 
     async def connected(self, timeout: float) -> bool:
         """Wait up to `timeout` seconds for a broker to be there; return whether one is."""
-        _, loop = self._bound()
+        _, loop = self._runner.bind()
         deadline = loop.time() + timeout
-        while not self._core.connected(0) and loop.time() < deadline:
+        while not self._core.connection.connected(0) and loop.time() < deadline:
             await asyncio.sleep(LOOK_S)
-        return self._core.connected(0)
+        return self._core.connection.connected(0)
 
     async def close(self) -> None:
         """
@@ -269,13 +273,10 @@ class AsyncClient(Looping):
 
         Handlers that run are cancelled, and have acknowledged nothing.
         """
-        self._bound()
-        await self._end()
-        if self._last is not None:
-            await self._last.aclose()
+        await self._runner.close()
 
     async def __aenter__(self) -> "AsyncClient":
-        self._bound()
+        self._runner.bind()
         return self
 
     async def __aexit__(self, *_: object) -> None:

@@ -1,8 +1,8 @@
 """
-What other threads have for a loop, handed over in batches.
+Calls from other threads into a loop, in batches.
 
 Rule 1: one wake-up of the loop for all that came since the last one: a wake-up costs more than an
-answer. Rule 2: order is kept. Rule 3: a loop that has ended takes nothing; whoever hands over is
+answer. Rule 2: order is kept. Rule 3: a loop that has ended takes nothing; whoever posts is
 told so, and nobody is warned.
 """
 
@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import Any
 
 
-class Handover:
-    """For one loop. `gone`: called by whoever finds that the loop has ended; must not wait."""
+class LoopBridge:
+    """Into one loop. `gone`: called by whoever finds that the loop has ended; must not wait."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, gone: Callable[[], object]) -> None:
         self._loop, self._gone = loop, gone
@@ -31,7 +31,7 @@ class Handover:
         if not self._woken or self._loop.is_closed():
             self._woken = True
             try:
-                self._loop.call_soon_threadsafe(self._take)
+                self._loop.call_soon_threadsafe(self._call_posted)
             except RuntimeError:  # the loop is closed
                 self._woken = False
                 self._posted.clear()
@@ -39,7 +39,7 @@ class Handover:
                 return False
         return True
 
-    def _take(self) -> None:
+    def _call_posted(self) -> None:
         self._woken = False  # first: what is posted from now on wakes again
         posted = self._posted
         while posted:

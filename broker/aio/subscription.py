@@ -1,9 +1,9 @@
 """
 A subscription in a loop: events by `async for`, or one call of a handler for each.
 
-Rule 1: the events thread puts events into a bounded box, and wakes the loop once for all that it
-holds. Rule 2: what finds the box full is missed, and shown as a gap before the next event of its
-publisher and topic; nothing else waits for a slow consumer. Rule 3: a handler is called for one
+Rule 1: the events thread puts events into a bounded buffer, and wakes the loop once for all that
+it holds. Rule 2: what finds the buffer full is missed, and shown as a gap before the next event of
+its publisher and topic; nothing else waits for a slow consumer. Rule 3: a handler is called for one
 event after the other, in order.
 """
 
@@ -11,20 +11,15 @@ import asyncio
 import inspect
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Generator
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from wakebus.broker.aio.loop_bridge import Handover
+from wakebus.broker.aio.loop_bridge import LoopBridge
 from wakebus.broker.protocol.event import Event
 from wakebus.broker.pubsub.sequences import Gap
+from wakebus.broker.pubsub.subscription import OnEvent, OnGap, Subscription
 
-if TYPE_CHECKING:
-    from wakebus.broker.pubsub.subscription import Subscription
-
-BOX: Final = 2_000  # events; as many as wait in a socket, EVENTS.md
+MAX_BUFFERED: Final = 2_000  # events; as many as wait in a socket, EVENTS.md
 FAIR: Final = 100  # events in a row without a look at what else the loop has to do
-
-OnEvent = Callable[[Event], object]
-OnGap = Callable[[Gap], object]
 
 
 class AsyncSubscription(AsyncIterator[Event]):
@@ -35,13 +30,13 @@ class AsyncSubscription(AsyncIterator[Event]):
     Made by `AsyncClient.subscribe`.
     """
 
-    subscription: "Subscription"
+    subscription: Subscription
 
-    def __init__(self, handover: Handover, on_gap: OnGap | None) -> None:
-        self._handover, self._on_gap = handover, on_gap
-        self._box: deque[Event | Gap] = deque()
+    def __init__(self, bridge: LoopBridge, on_gap: OnGap | None) -> None:
+        self._bridge, self._on_gap = bridge, on_gap
+        self._buffer: deque[Event | Gap] = deque()
         self._ready = asyncio.Event()
-        self._rung = self._closed = False
+        self._woken = self._closed = False
         self._in_a_row = 0
 
     @property
@@ -67,46 +62,46 @@ class AsyncSubscription(AsyncIterator[Event]):
     def close(self) -> None:
         """End it, at once. No event is handed out afterwards."""
         self._closed = True
-        self._box.clear()
+        self._buffer.clear()
         self._ready.set()
         self.subscription.close()
 
     def after_fork(self) -> None:
         """In the child of a fork: be closed; whom it wakes is the parent's."""
         self._closed = True
-        self._box.clear()
+        self._buffer.clear()
 
     # --- events thread --------------------------------------------------------------------
 
-    def room(self) -> bool:
-        """Whether the box takes an event and a gap."""
-        return len(self._box) < BOX
+    def has_room(self) -> bool:
+        """Whether the buffer takes an event and a gap."""
+        return len(self._buffer) < MAX_BUFFERED
 
     def put(self, item: Event | Gap) -> None:
-        """Put it into the box, and wake the loop."""
+        """Put it into the buffer, and wake the loop."""
         if type(item) is Gap and self._on_gap is None:
             return
-        self._box.append(item)
-        if not self._rung:
-            self._rung = True
-            self._handover.post(self._ring)
+        self._buffer.append(item)
+        if not self._woken:
+            self._woken = True
+            self._bridge.post(self._wake)
 
     # --- loop -----------------------------------------------------------------------------
 
-    def _ring(self) -> None:
-        self._rung = False  # first: what comes from now on rings again
+    def _wake(self) -> None:
+        self._woken = False  # first: what comes from now on wakes again
         self._ready.set()
 
     async def __anext__(self) -> Event:
         """Return the next event; `on_gap` is called before it."""
         while not self._closed:
-            if not self._box:
+            if not self._buffer:
                 self._in_a_row = 0
                 self._ready.clear()
                 await self._ready.wait()
                 continue
             await self._be_fair()
-            item = self._box.popleft() if self._box else None
+            item = self._buffer.popleft() if self._buffer else None
             if isinstance(item, Event):
                 return item
             if item is not None and self._on_gap is not None:
@@ -130,7 +125,7 @@ class AsyncSubscription(AsyncIterator[Event]):
             if inspect.isawaitable(found):
                 await found
         except (Exception, SystemExit) as exc:
-            self.subscription.complain(what, exc)
+            self.subscription.log_error(what, exc)
 
 
 class Subscribing:

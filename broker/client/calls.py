@@ -1,20 +1,30 @@
 """
-A client's calls as steps: what is asked of the broker, and what becomes of the answers.
+The calls of a client: what each asks of the broker, and what becomes of the answers (PROTOCOL.md).
 
-Rule 1: pure: who runs the steps does the asking and the waiting. Rule 2: each call is written once,
-and run by `Client` in threads and by `AsyncClient` in a loop.
+Rule 1: no socket, no thread: who runs a call does the asking and the waiting. Rule 2: each call is
+written once, and run by `Client` in threads and by `AsyncClient` in a loop. Rule 3: what may be
+long comes in pages that are asked for as they are needed.
 """
 
-from collections.abc import Callable, Generator, Iterator
-from functools import wraps
-from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar
+import sys
+import time
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeVar
 
-P = ParamSpec("P")
+from wakebus.broker.errors import TimedOut, Undecided
+from wakebus.broker.protocol import message as messages
+from wakebus.broker.protocol.message import DEFAULT_TTL_S
+from wakebus.broker.protocol.receipt import Answer, Receipt, receipt
+
 T = TypeVar("T")
-Row = dict[str, Any]
+
+PAGE: Final = 200  # rows of one answer
+STEP: Final = 200  # ids of one request
+
+ReplyRow = dict[str, Any]
 
 
-class Ask(NamedTuple):
+class BrokerRequest(NamedTuple):
     """
     One request. `timeout`: seconds for its answer, None: what the client was made with.
 
@@ -28,58 +38,242 @@ class Ask(NamedTuple):
     waited: str = ""
 
 
-def waiting(id: str, state: str, wait: float) -> Ask:
-    """Return what waits `wait` seconds until message `id` is `state`."""
-    # The broker ends the wait; the second is for the way back.
-    return Ask("wait", {"id": id, "state": state, "timeout": wait}, wait + 1.0, waited=id)
-
-
 # Yields what is asked, is sent the answer or thrown the error, returns the result.
-Steps = Generator[Ask, dict[str, Any], T]
+Call = Generator[BrokerRequest, dict[str, Any], T]
 # Yields rows as well, one at a time.
-Pages = Generator[Ask | Row, Any, None]
+PagedCall = Generator[BrokerRequest | ReplyRow, Any, None]
 
 
-class Runs(Protocol):
-    """What runs steps."""
+class Calls:
+    """
+    All calls of one client that ask the broker.
 
-    def _run(self, steps: Steps[T]) -> T:
-        """Do what the steps ask for; return their result."""
+    `own_name()`: the first name it holds. `give_up(name)`: hold it no longer, return as which it
+    was granted.
+    """
 
-    def _rows(self, pages: Pages) -> Iterator[Row]:
-        """Do what the pages ask for; yield their rows."""
+    def __init__(self, own_name: Callable[[], str | None], give_up: Callable[[str], str]) -> None:
+        self._own_name, self._give_up = own_name, give_up
+        self._ids = messages.Ids()
+
+    # --- messages -------------------------------------------------------------------------
+
+    def send(
+        self,
+        to: str,
+        body: str | Mapping[str, Any],
+        *,
+        type: str | None = None,
+        channel: str | None = None,
+        sender: str | None = None,
+        session: str | None = None,
+        wake: str | None = None,
+        reply_to: str | None = None,
+        cause: str | None = None,
+        hops: int = 0,
+        path: tuple[str, ...] = (),
+        key: str | None = None,
+        id: str | None = None,
+        ttl_s: float = DEFAULT_TTL_S,
+        queue: bool = False,
+        asks: bool = False,
+        token: str | None = None,
+        wait: float | None = None,
+        timeout: float | None = None,
+    ) -> Call[Receipt]:
+        """
+        Send `body` (a text, or fields) to endpoint `to`; return the receipt.
+
+        `wait`: seconds to wait until it is handled; the receipt then carries the outcome.
+        `queue`: keep it although nobody ever registered `to`. `id`: send again what was
+        undecided. `token`: a turn's token, which proves sender and cause.
+
+        Raises Refused (and its kinds), NotNow, NotRunning (nothing was written), Undecided
+        (written, no receipt: send again with its id), TimedOut (stored, not handled in time).
+        """
+        now = time.time()
+        fields: dict[str, Any] = {"text": body} if isinstance(body, str) else dict(body)
+        fields |= {k: v for k, v in (("type", type), ("channel", channel)) if v is not None}
+        message = {
+            "id": id or self._ids.new(now),
+            "ts": now,
+            "from": sender or self._own_name() or "cli",
+            "to": to,
+            "body": fields,
+            "ttl_s": ttl_s,
+            "hops": hops,
+            "path": list(path),
+            **_given(session=session, wake=wake, reply_to=reply_to, cause=cause, key=key),
+        }
+        checked = messages.from_wire(message)
+        payload = {"message": checked.to_wire(), **_given(token=token)}
+        payload |= {k: True for k, on in (("queue", queue), ("asks", asks)) if on}
+        stored = receipt((yield BrokerRequest("send", payload, timeout, id=checked.id)), to)
+        if wait is None or stored.state in ("handled", "dead"):
+            return stored
+        reply = yield _waiting(stored.id, "handled", wait)
+        return receipt(reply)._replace(to=to, duplicate=stored.duplicate)
+
+    def wait(self, id: str, wait: float) -> Call[Receipt]:
+        """Return the receipt of message `id` once it is handled or dead, or raise TimedOut."""
+        return receipt((yield _waiting(id, "handled", wait)))
+
+    def wait_answer(self, id: str, wait: float) -> Call[Answer]:
+        """Return the answer to message `id`, or raise TimedOut."""
+        reply = yield _waiting(id, "answer", wait)
+        found = reply.get("answer")
+        return Answer(receipt(reply), messages.from_wire(found) if found else None)
+
+    def ask(
+        self, /, to: str, body: str | Mapping[str, Any], *, wait: float, **fields: Any
+    ) -> Call[Answer]:
+        """
+        Send `body` as `send` does (type `directive` if none is given); wait for the answer.
+
+        `wait`: seconds for all of it, though never less than `timeout` for the receipt. Raises as
+        `send` does; TimedOut (`data["id"]`) when it is stored and no answer came: `wait_answer`
+        waits on.
+        """
+        if "type" not in fields and (isinstance(body, str) or "type" not in body):
+            fields["type"] = "directive"
+        started = time.monotonic()
+        stored = yield from self.send(to, body, asks=True, **fields)
+        left = max(0.0, wait - (time.monotonic() - started))
+        return (yield from self.wait_answer(stored.id, left))
+
+    # --- names ----------------------------------------------------------------------------
+
+    def unregister(self, name: str) -> Call[None]:
+        """
+        Give `name` up, asked for or granted; what its handlers have not finished goes back.
+
+        Raises NotRegistered when this client does not hold it.
+        """
+        yield BrokerRequest("unregister", {"name": self._give_up(name)})
+
+    def list(self) -> Call[Sequence[ReplyRow]]:
+        """Return the known endpoints: name, state, holder's pid, epoch, queued, in_hand …"""
+        found: Sequence[ReplyRow] = (yield BrokerRequest("list", {}))["endpoints"]
+        return found
+
+    def declare(self, name: str) -> Call[None]:
+        """Make `name` known, so that messages for it are kept before anybody registers it."""
+        yield BrokerRequest("declare", {"name": name})
+
+    def forget(self, name: str) -> Call[None]:
+        """Make `name` unknown again. Raises Refused while it is held or has messages."""
+        yield BrokerRequest("forget", {"name": name})
+
+    def trace(self, id: str) -> Call[Sequence[ReplyRow]]:
+        """Return message `id` and all that hangs together with it, each with its steps."""
+        found: Sequence[ReplyRow] = (yield BrokerRequest("trace", {"id": id}))["messages"]
+        return found
+
+    def read(self, id: str) -> Call[messages.Message]:
+        """Return message `id` as it is stored. Raises UnknownId."""
+        return messages.from_wire((yield BrokerRequest("read", {"id": id}))["message"])
+
+    # --- inboxes and dead letters ---------------------------------------------------------
+
+    def dead_letters(
+        self,
+        *,
+        to: str | None = None,
+        sender: str | None = None,
+        older_than: float | None = None,
+        oldest: bool = False,
+        limit: int | None = None,
+    ) -> PagedCall:
+        """
+        Yield dead letters, newest first unless `oldest`: id, from, to, type, reason, age_s …
+
+        `older_than`: dead for so many seconds; 0: what dies from now on is not among them.
+        `limit`: how many at most. Pages are asked for as they are needed.
+        """
+        before = None
+        if older_than is not None:
+            before = (yield BrokerRequest("dead", {"limit": 1}))["now"] - older_than  # by its clock
+        asked = {"to": to, "from": sender, "before": before, "oldest": oldest or None}
+        yield from _pages("dead", "letters", asked, limit)
+
+    def inbox(self, name: str, *, all: bool = False) -> PagedCall:
+        """
+        Yield what endpoint `name` has, taking nothing: id, from, type, state, text (a line), age_s.
+
+        First what is open, in its order; then what was handled `silent`, or with `all` whatever
+        has ended and is still kept. Raises UnknownTarget.
+        """
+        return _pages("inbox", "messages", {"name": name, "all": all}, None)
+
+    def retry(
+        self, ids: Iterable[str], *, force: bool = False, by: str | None = None
+    ) -> Call[dict[str, Any]]:
+        """
+        Send dead letters again: `retried`, their ids, and `kept`, those that were not, each with
+        `state` and `why`. `force`: also where work may have been done. `by`: who wants it.
+        """
+        said = {"force": force, **({"by": by} if by else {})}
+        return (yield from _in_steps("retry", "retried", ids, said))
+
+    def purge(self, ids: Iterable[str]) -> Call[dict[str, Any]]:
+        """Delete messages that have ended: `purged`, and `kept` with `state` and `why`."""
+        return (yield from _in_steps("purge", "purged", ids, {}))
+
+    def cancel(self, id: str, *, by: str | None = None) -> Call[Receipt]:
+        """Take back a message that is still queued. Raises Refused when it is not any more."""
+        return receipt((yield BrokerRequest("cancel", {"id": id, **({"by": by} if by else {})})))
+
+    # --- events ---------------------------------------------------------------------------
+
+    def publish(self, topic: str, fields: Mapping[str, Any] | None) -> Call[None]:
+        """Have the broker publish an event; it returns once that has handed it on."""
+        from wakebus.broker.pubsub.publisher import one_shot
+
+        try:
+            yield BrokerRequest("publish", one_shot(topic, fields))
+        except TimedOut as exc:
+            error = Undecided(f"{exc.text}; {topic} may have been published", id="")
+            error.data["step"] = "Publish it again if it does no harm when it comes twice."
+            raise error from exc
+
+    # --- the broker -----------------------------------------------------------------------
+
+    def status(self) -> Call[dict[str, Any]]:
+        """Return the broker's own state."""
+        return (yield BrokerRequest("status", {}))
 
 
-R = TypeVar("R", bound=Runs)
+def _waiting(id: str, state: str, wait: float) -> BrokerRequest:
+    # The broker ends the wait; the second is for the way back.
+    return BrokerRequest("wait", {"id": id, "state": state, "timeout": wait}, wait + 1.0, waited=id)
 
 
-def asks(steps: Callable[Concatenate[R, P], Steps[T]]) -> Callable[Concatenate[R, P], T]:
-    """Make a method of steps one that runs them."""
-
-    @wraps(steps)
-    def call(self: R, /, *args: P.args, **fields: P.kwargs) -> T:
-        return self._run(steps(self, *args, **fields))
-
-    return call
+def _given(**fields: Any) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}
 
 
-def pages(steps: Callable[Concatenate[R, P], Pages]) -> Callable[Concatenate[R, P], Iterator[Row]]:
-    """Make a method of pages one that yields their rows."""
-
-    @wraps(steps)
-    def call(self: R, /, *args: P.args, **fields: P.kwargs) -> Iterator[Row]:
-        return self._rows(steps(self, *args, **fields))
-
-    return call
-
-
-def steps_of(call: Callable[P, T]) -> Callable[P, Steps[T]]:
-    """Return what `asks` was given."""
-    found: Callable[P, Steps[T]] = call.__wrapped__  # type: ignore[attr-defined]
-    return found
+def _pages(verb: str, field: str, asked: Mapping[str, Any], limit: int | None) -> PagedCall:
+    payload: dict[str, Any] = {k: v for k, v in asked.items() if v is not None}
+    left = limit if limit is not None else sys.maxsize
+    while left > 0:
+        page = yield BrokerRequest(verb, {**payload, "limit": min(left, PAGE)})
+        for row in page[field]:
+            since = row.get("ended", row["accepted"])
+            yield {**row, "age_s": round(max(0.0, page["now"] - since), 1)}
+        left -= len(page[field])
+        if page["next"] is None:
+            return
+        payload["after"] = page["next"]
 
 
-def pages_of(call: Callable[P, Iterator[Row]]) -> Callable[P, Pages]:
-    """Return what `pages` was given."""
-    found: Callable[P, Pages] = call.__wrapped__  # type: ignore[attr-defined]
-    return found
+def _in_steps(
+    verb: str, field: str, ids: Iterable[str], said: Mapping[str, Any]
+) -> Call[dict[str, Any]]:
+    left = [*ids]
+    total: dict[str, Any] = {field: [], "kept": []}
+    while left:
+        answer = yield BrokerRequest(verb, {**said, "ids": left[:STEP]})
+        left = [*answer["left"], *left[STEP:]]
+        total[field] += answer[field]
+        total["kept"] += answer["kept"]
+    return total

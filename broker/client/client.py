@@ -1,5 +1,5 @@
 """
-The client: send, ask, register, list (PROTOCOL.md, seen from the other side).
+The client for threads: send, ask, register, publish, subscribe, list.
 
     with Client() as bus:
         bus.send("worker-alpha", "run the tests", type="directive", sender="ci")
@@ -10,34 +10,48 @@ timeout, whatever the broker does. Rule 3: while this process lives, a handler i
 once per message.
 """
 
-import os
-import threading
-import time
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
-from wakebus.broker.address import router_address
-from wakebus.broker.client.calls import Ask, Steps, asks, steps_of, waiting
-from wakebus.broker.client.connection import Transport
-from wakebus.broker.client.pending_request import Pending
-from wakebus.broker.errors import CLOSED, NotRunning, TimedOut, Undecided, WakebusError
-from wakebus.broker.protocol import message as messages
-from wakebus.broker.protocol.message import DEFAULT_TTL_S
-from wakebus.broker.protocol.receipt import Answer as Answer
-from wakebus.broker.protocol.receipt import Receipt as Receipt
-from wakebus.broker.protocol.receipt import receipt
-from wakebus.broker.pubsub.topic_plane import Events
-from wakebus.broker.system.fork_safety import call_after_fork
+from wakebus.broker.client.calls import BrokerRequest, Call, Calls, PagedCall, ReplyRow
+from wakebus.broker.client.core import ClientCore
+from wakebus.broker.errors import WakebusError
 
 if TYPE_CHECKING:  # a sender does not load them
     from wakebus.broker.client.delivery import Delivery
-    from wakebus.broker.client.registrations import Receiver
     from wakebus.broker.protocol.outcome import Outcome
+    from wakebus.broker.pubsub.subscription import OnEvent, OnGap, Subscription
 
-CLOSE_S: Final = 2.0
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
-class Client(Events):
+def _sync_call(
+    call: Callable[Concatenate[Calls, P], Call[T]],
+) -> Callable[Concatenate["Client", P], T]:
+    """Return a call as a method that waits for its answers."""
+
+    @wraps(call)
+    def called(self: "Client", /, *args: P.args, **fields: P.kwargs) -> T:
+        return self._run(call(self._core.calls, *args, **fields))
+
+    return called
+
+
+def _sync_pages(
+    call: Callable[Concatenate[Calls, P], PagedCall],
+) -> Callable[Concatenate["Client", P], Iterator[ReplyRow]]:
+    """Return a call that yields rows as a method that returns their iterator."""
+
+    @wraps(call)
+    def called(self: "Client", /, *args: P.args, **fields: P.kwargs) -> Iterator[ReplyRow]:
+        return self._rows(call(self._core.calls, *args, **fields))
+
+    return called
+
+
+class Client:
     """
     A connection to the broker of this machine.
 
@@ -47,125 +61,26 @@ class Client(Events):
 
     def __init__(self, socket: str | None = None, *, timeout: float = 5.0) -> None:
         self.timeout = timeout
-        self._socket = socket
-        self._closed = False
-        self._begin()
-        call_after_fork(self)
+        self._core = ClientCore(socket)
 
-    def _begin(self, after: Transport | None = None) -> None:
-        self.instance = os.urandom(8).hex()  # not by `secrets`: it loads OpenSSL
-        self._ids = messages.Ids()
-        self._receiving: Receiver | None = None  # made by the first `register`
-        self._lock = threading.RLock()  # a signal handler may close
-        told = (self._address, self._greet, self._on_frame, self._beat)
-        self._transport = Transport(*told, after)
+    # --- what is asked of the broker: calls.py says what each call takes, returns, raises ---
 
-    def after_fork(self) -> None:
-        """In the child of a fork: be a client of its own (forking.py)."""
-        self._transport.after_fork()
-        if self._receiving is not None:
-            self._receiving.after_fork()
-        self._fork_events()
-        self._begin(self._transport)
-        if self._closed:
-            self._transport.close(0)
-
-    def _address(self) -> str:
-        if self._socket is not None:
-            return self._socket if "://" in self._socket else f"ipc://{self._socket}"
-        return router_address()
-
-    # --- sending --------------------------------------------------------------------------
-
-    @asks
-    def send(
-        self,
-        to: str,
-        body: str | Mapping[str, Any],
-        *,
-        type: str | None = None,
-        channel: str | None = None,
-        sender: str | None = None,
-        session: str | None = None,
-        wake: str | None = None,
-        reply_to: str | None = None,
-        cause: str | None = None,
-        hops: int = 0,
-        path: tuple[str, ...] = (),
-        key: str | None = None,
-        id: str | None = None,
-        ttl_s: float = DEFAULT_TTL_S,
-        queue: bool = False,
-        asks: bool = False,
-        token: str | None = None,
-        wait: float | None = None,
-        timeout: float | None = None,
-    ) -> Steps[Receipt]:
-        """
-        Send `body` (a text, or fields) to endpoint `to`; return the receipt.
-
-        `wait`: seconds to wait until it is handled; the receipt then carries the outcome.
-        `queue`: keep it although nobody ever registered `to`. `id`: send again what was
-        undecided. `token`: a turn's token, which proves sender and cause.
-
-        Raises Refused (and its kinds), NotNow, NotRunning (nothing was written), Undecided
-        (written, no receipt: send again with its id), TimedOut (stored, not handled in time).
-        """
-        now = time.time()
-        fields: dict[str, Any] = {"text": body} if isinstance(body, str) else dict(body)
-        fields |= {k: v for k, v in (("type", type), ("channel", channel)) if v is not None}
-        message = {
-            "id": id or self._ids.new(now),
-            "ts": now,
-            "from": sender or self._own_name() or "cli",
-            "to": to,
-            "body": fields,
-            "ttl_s": ttl_s,
-            "hops": hops,
-            "path": list(path),
-            **_given(session=session, wake=wake, reply_to=reply_to, cause=cause, key=key),
-        }
-        checked = messages.from_wire(message)
-        payload = {"message": checked.to_wire(), **_given(token=token)}
-        payload |= {k: True for k, on in (("queue", queue), ("asks", asks)) if on}
-        stored = receipt((yield Ask("send", payload, timeout, id=checked.id)), to)
-        if wait is None or stored.state in ("handled", "dead"):
-            return stored
-        reply = yield waiting(stored.id, "handled", wait)
-        return receipt(reply)._replace(to=to, duplicate=stored.duplicate)
-
-    @asks
-    def wait(self, id: str, wait: float) -> Steps[Receipt]:
-        """Return the receipt of message `id` once it is handled or dead, or raise TimedOut."""
-        return receipt((yield waiting(id, "handled", wait)))
-
-    @asks
-    def wait_answer(self, id: str, wait: float) -> Steps[Answer]:
-        """Return the answer to message `id`, or raise TimedOut."""
-        reply = yield waiting(id, "answer", wait)
-        found = reply.get("answer")
-        return Answer(receipt(reply), messages.from_wire(found) if found else None)
-
-    @asks
-    def ask(
-        self, /, to: str, body: str | Mapping[str, Any], *, wait: float, **fields: Any
-    ) -> Steps[Answer]:
-        """
-        Send `body` as `send` does (type `directive` if none is given); wait for the answer.
-
-        `wait`: seconds for all of it, though never less than `timeout` for the receipt. Raises as
-        `send` does; TimedOut (`data["id"]`) when it is stored and no answer came: `wait_answer`
-        waits on.
-        """
-        if "type" not in fields and (isinstance(body, str) or "type" not in body):
-            fields["type"] = "directive"
-        started = time.monotonic()
-        stored = yield from steps_of(Client.send)(self, to, body, asks=True, **fields)
-        left = max(0.0, wait - (time.monotonic() - started))
-        return (yield from steps_of(Client.wait_answer)(self, stored.id, left))
-
-    def _own_name(self) -> str | None:
-        return self._receiving.own_name() if self._receiving else None
+    send = _sync_call(Calls.send)
+    ask = _sync_call(Calls.ask)
+    wait = _sync_call(Calls.wait)
+    wait_answer = _sync_call(Calls.wait_answer)
+    cancel = _sync_call(Calls.cancel)
+    read = _sync_call(Calls.read)
+    trace = _sync_call(Calls.trace)
+    list = _sync_call(Calls.list)
+    declare = _sync_call(Calls.declare)
+    forget = _sync_call(Calls.forget)
+    inbox = _sync_pages(Calls.inbox)
+    dead_letters = _sync_pages(Calls.dead_letters)
+    retry = _sync_call(Calls.retry)
+    purge = _sync_call(Calls.purge)
+    status = _sync_call(Calls.status)
+    unregister = _sync_call(Calls.unregister)
 
     # --- receiving ------------------------------------------------------------------------
 
@@ -190,103 +105,81 @@ class Client(Events):
 
         Raises NameTaken, BadName, NotRunning or TimedOut.
         """
-        with self._lock:
-            if self._closed:
-                raise NotRunning(CLOSED)
-            if self._receiving is None:
-                self._receiving = self._receiver()
-        options = {"takeover": takeover, "suffix": suffix}
-        return self._receiving.register(name, handler, on_lost, self.timeout, **options)
+        return self._core.registrations().register(
+            name, handler, on_lost, self.timeout, takeover=takeover, suffix=suffix
+        )
 
     @property
     def names(self) -> dict[str, str]:
         """The names held, in order: what was asked for, and as which it was granted."""
-        return self._receiving.names() if self._receiving else {}
+        return self._core.names()
 
-    def _receiver(self) -> "Receiver":
-        from wakebus.broker.client.registrations import Receiver
+    # --- events (EVENTS.md) ---------------------------------------------------------------
 
-        return Receiver(self._transport, self.instance)
-
-    @asks
-    def unregister(self, name: str) -> Steps[None]:
+    def publish(
+        self, topic: str, fields: Mapping[str, Any] | None = None, *, confirm: bool = False
+    ) -> None:
         """
-        Give `name` up, asked for or granted; what its handlers have not finished goes back.
+        Publish an event: `fields`, with `type`, `ts` and `src` where they are not given.
 
-        Raises NotRegistered when this client does not hold it.
+        Best effort, any thread, never waits; only a client's first publish waits, at most
+        `timeout` seconds, for the broker and its subscriptions. While the broker is away events
+        are dropped and counted in `dropped`; once it is back they go out again.
+        `confirm`: return once the broker has handed the event on; for programs that end at once.
+
+        Raises BadTopic, Refused (`bus.**`), BadMessage, TooBig (64 KiB); NotRunning until the
+        broker has been there once. With `confirm` also NotNow, and Undecided: written, but the
+        broker said nothing in time.
         """
-        if self._receiving is not None:
-            held = self._receiving.forget(name)
-            name = held.name if held else name
-        yield Ask("unregister", {"name": name})
+        if confirm:
+            self._run(self._core.calls.publish(topic, fields))
+        else:
+            self._core.topics().publish(topic, fields, self.timeout)
+
+    def subscribe(
+        self,
+        pattern: str | Iterable[str],
+        handler: "OnEvent",
+        *,
+        on_gap: "OnGap | None" = None,
+    ) -> "Subscription":
+        """
+        Have `handler(event)` called for each event whose topic matches a pattern; once for each.
+
+        Patterns: `*` is one segment, `**` zero or more. Returns when the subscription works;
+        `close()` ends it. All handlers of a client run in one thread: a slow one makes its own
+        subscription miss events (`on_gap` is told how many, just before the next event of the same
+        publisher and topic), and lets the others of this client wait.
+        After a restart of the broker it works again by itself. `bus.**` comes from the broker only.
+
+        Raises BadTopic, NotRunning, TimedOut.
+        """
+        return self._core.topics().subscribe(pattern, handler, on_gap, self.timeout)
+
+    @property
+    def dropped(self) -> int:
+        """Events of this client that could not go out: the broker was away, or its pipe full."""
+        return self._core.dropped
+
+    @property
+    def missed(self) -> int:
+        """Events that the subscriptions of this client have missed, as far as they know."""
+        return self._core.missed
 
     # --- the connection -------------------------------------------------------------------
-
-    def _call(self, ask: Ask) -> dict[str, Any]:
-        pending = self._transport.request(ask.verb, ask.payload)
-        return self._answer(ask, pending, came=pending.wait(self._seconds(ask)))
-
-    def _seconds(self, ask: Ask) -> float:
-        return self.timeout if ask.timeout is None else ask.timeout
-
-    def _answer(self, ask: Ask, pending: Pending, *, came: bool) -> dict[str, Any]:
-        """Return or raise what became of a request; `came`: not given up by its caller."""
-        written = pending.written if came else self._transport.drop(pending)
-        # The answer may have come between the two.
-        if pending.error is not None:
-            raise pending.error
-        if pending.answer is not None:
-            return pending.answer
-        within = "before this client was closed" if came else f"within {self._seconds(ask):g} s"
-        if not written and came:
-            raise NotRunning(CLOSED)
-        raise self._late(ask, within, written)
-
-    def _late(self, ask: Ask, within: str, written: bool) -> WakebusError:
-        where = self._transport.address
-        verb, id, waited = ask.verb, ask.id, ask.waited
-        if not written and not waited:
-            return NotRunning(f"no broker answers at {where} {within}; nothing was sent")
-        if id:
-            text = f"the broker gave no receipt {within}; it may have stored {id}"
-            return Undecided(text, id=id)
-        if waited:
-            return TimedOut(f"no word of {waited} {within}", id=waited, state="unknown")
-        return TimedOut(f"the broker at {where} did not answer `{verb}` {within}")
 
     @property
     def address(self) -> str:
         """Where the broker is looked for."""
-        return self._transport.address
+        return self._core.connection.address
 
     def connected(self, timeout: float) -> bool:
         """Wait up to `timeout` seconds for a broker to be there; return whether one is."""
-        return self._transport.connected(timeout)
-
-    def _greet(self) -> None:
-        if self._receiving is not None:
-            self._receiving.greet()
-        self._greet_events()
-
-    def _on_frame(self, verb: str, payload: dict[str, Any]) -> None:
-        if self._receiving is not None:
-            self._receiving.on_frame(verb, payload)
-
-    def _beat(self) -> None:
-        facts = self._beat_events()
-        if self._receiving is None or not self._receiving.beat(facts):
-            self._tell_missed(facts)
+        return self._core.connection.connected(timeout)
 
     def close(self) -> None:
         """Give up all names and the connection; never hangs. Safe to call twice."""
-        with self._lock:
-            if self._closed:
-                return
-            self._closed = True
-        self._close_events(CLOSE_S / 2)
-        if self._receiving is not None:
-            self._receiving.leave(CLOSE_S / 2)
-        self._transport.close(CLOSE_S)
+        self._core.close()
 
     def __enter__(self) -> "Client":
         return self
@@ -294,6 +187,42 @@ class Client(Events):
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    # --- how a call is run ----------------------------------------------------------------
 
-def _given(**fields: Any) -> dict[str, Any]:
-    return {name: value for name, value in fields.items() if value is not None}
+    def _run(self, call: Call[T]) -> T:
+        """Do what a call asks for, waiting for each answer; return its result."""
+        try:
+            asked = next(call)
+            while True:
+                try:
+                    answer = self._answer(asked)
+                except WakebusError as exc:
+                    asked = call.throw(exc)
+                else:
+                    asked = call.send(answer)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+
+    def _rows(self, call: PagedCall) -> Iterator[ReplyRow]:
+        """Return an iterator of the rows; the first question is asked at once."""
+        found = next(call, None)
+        answer = self._answer(found) if isinstance(found, BrokerRequest) else None
+        return iter(()) if found is None else self._rest(call, answer)
+
+    def _rest(self, call: PagedCall, answer: dict[str, Any] | None) -> Iterator[ReplyRow]:
+        while True:
+            try:
+                found = call.send(answer)
+            except StopIteration:
+                return
+            if isinstance(found, BrokerRequest):
+                answer = self._answer(found)
+            else:
+                answer = None
+                yield found
+
+    def _answer(self, asked: BrokerRequest) -> dict[str, Any]:
+        seconds = self.timeout if asked.timeout is None else asked.timeout
+        pending = self._core.connection.request(asked.verb, asked.payload)
+        return self._core.answer(asked, pending, seconds, came=pending.wait(seconds))

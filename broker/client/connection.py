@@ -1,10 +1,10 @@
 """
 A client's one IO thread: it owns the DEALER socket and its monitor.
 
-Rule 1: callers hand over frames and wait on a `Pending`; they never touch a socket. Rule 2: a
+Rule 1: callers hand over frames, wait on a `PendingRequest`, and never touch a socket. Rule 2: a
 request that was written and not answered is written again after a reconnect, until its caller
 gives up: without this every broker kill made an unknown (measured). Rule 3: nothing in here waits
-for the broker; closing never hangs. Rule 4: a forked child has no part in it (forking.py).
+for the broker; closing never hangs. Rule 4: a forked child has no part in it (fork_safety.py).
 """
 
 import itertools
@@ -13,12 +13,13 @@ import struct
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 import zmq
 
-from wakebus.broker.client.pending_request import Pending
+from wakebus.broker.client.pending_request import PendingRequest
 from wakebus.broker.errors import NotRunning, WakebusError
 from wakebus.broker.protocol import wire
 from wakebus.broker.system.fork_safety import FORKED, detach
@@ -29,14 +30,15 @@ BEAT_S: Final = 2.0
 LAST_WORDS_S: Final = 0.5
 
 
-class Transport:
+class BrokerConnection:
     """
     Frames out, frames in, reconnects.
 
     `address`: asked at the start and again while disconnected. `greet`: called at each connect.
-    `on_frame(verb, payload)`: what the broker says by itself. `beat`: called every 2 s while
-    connected. All callbacks run in the IO thread and must not wait. `after`: the parent's, which is
-    `forked`; this one opens at its first use. Raises NotRunning when no socket can connect to it.
+    `on_frame(verb, payload)`: what the broker says by itself. `heartbeat`: called every 2 s while
+    connected. All callbacks run in the IO thread and must not wait. `parent`: in the child of a
+    fork the parent's, which is `forked`; this one opens at its first use. Raises NotRunning when no
+    socket can connect to the address.
     """
 
     def __init__(
@@ -44,25 +46,27 @@ class Transport:
         address: Callable[[], str],
         greet: Callable[[], None],
         on_frame: Callable[[str, dict[str, Any]], None],
-        beat: Callable[[], None],
-        after: "Transport | None" = None,
+        heartbeat: Callable[[], None],
+        parent: "BrokerConnection | None" = None,
     ) -> None:
-        self._address, self._greet, self._on_frame, self._beat = address, greet, on_frame, beat
+        self._address, self._greet, self._on_frame = address, greet, on_frame
+        self._heartbeat = heartbeat
         # No number twice: a call that was cut off by the fork may still drop its own.
-        self._sequence: itertools.count[int] = after._sequence if after else itertools.count(1)
-        self._current: str = after._current if after else ""
+        self.sequence: itertools.count[int] = parent.sequence if parent else itertools.count(1)
+        self._current = parent.address if parent else ""
         self._thread: threading.Thread | None = None
         self.forked = False
         self._begin()
-        if after is None:
+        if parent is None:
             self._open()
 
     def _begin(self) -> None:
-        self._pending: dict[int, Pending] = {}
-        self._outbox: deque[Pending] = deque()
+        self._pending: dict[int, PendingRequest] = {}
+        self._outbox: deque[PendingRequest] = deque()
         self._connected = threading.Event()
         self._closing = self._ended = self._woken = False
         self._closed_at = 0.0
+        self._last_heartbeat: PendingRequest | None = None
         self._lock = threading.RLock()  # callbacks may ask for requests; a signal handler may close
 
     def _open(self) -> None:
@@ -87,7 +91,7 @@ class Transport:
         if self._thread is not None:
             detach(self._context)
         for pending in left:
-            pending.disown(NotRunning(FORKED))
+            pending.abandon(NotRunning(FORKED))
 
     @property
     def address(self) -> str:
@@ -105,13 +109,13 @@ class Transport:
         self,
         verb: str,
         payload: dict[str, Any],
-        notify: Callable[[Pending], object] | None = None,
+        notify: Callable[[PendingRequest], object] | None = None,
         *,
         fleeting: bool = False,
-    ) -> Pending:
+    ) -> PendingRequest:
         """Queue a request; any thread. Raises BadFrame for what JSON cannot carry."""
-        sequence = next(self._sequence)
-        pending = Pending(sequence, wire.encode(verb, sequence, payload), notify, fleeting)
+        sequence = next(self.sequence)
+        pending = PendingRequest(sequence, wire.encode(verb, sequence, payload), notify, fleeting)
         with self._lock:
             if not self._closing:
                 if self._thread is None:
@@ -124,12 +128,31 @@ class Transport:
         pending.finish()
         return pending
 
-    def drop(self, pending: Pending) -> bool:
+    def drop_request(self, pending: PendingRequest) -> bool:
         """Stop caring for a request; return whether it was ever written."""
         with self._lock:
             if self._pending.pop(pending.sequence, None) and pending in self._outbox:
                 self._outbox.remove(pending)
             return pending.written
+
+    @contextmanager
+    def asking(self, verb: str, payload: dict[str, Any]) -> Iterator[None]:
+        """Ask for as long as this lasts; raise the error that the broker has answered."""
+        pending = self.request(verb, payload, fleeting=True)
+        try:
+            yield
+        finally:
+            self.drop_request(pending)
+        if pending.error is not None:
+            raise pending.error
+
+    def send_heartbeat(
+        self, facts: dict[str, Any], notify: Callable[[PendingRequest], object] | None = None
+    ) -> None:
+        """Show that this client is alive, and tell `facts` (IO thread)."""
+        if self._last_heartbeat is not None:
+            self.drop_request(self._last_heartbeat)  # a silent broker: they must not pile up
+        self._last_heartbeat = self.request("beat", facts, notify, fleeting=True)
 
     def close(self, timeout: float) -> None:
         """End the IO thread; requests without an answer are finished without one."""
@@ -193,7 +216,7 @@ class Transport:
             if self._connected.is_set():
                 if now >= next_beat:
                     next_beat = now + BEAT_S
-                    self._beat()
+                    self._heartbeat()
                 self._write(socket)
             elif now >= next_look:
                 next_look = now + REREAD_S

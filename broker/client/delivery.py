@@ -1,7 +1,7 @@
 """
 What a handler is given: the message, and what the broker knows of its delivery.
 
-Rule 1: knows no connection; `say` and `tell` are given.
+Rule 1: knows no connection; how the broker is told is given.
 """
 
 from collections.abc import Awaitable, Callable
@@ -11,9 +11,9 @@ from wakebus.broker.protocol import message as messages
 from wakebus.broker.protocol.message import Message
 
 # (delivery, verb, fields, wait): tells the broker; `wait`: returns once it is stored, or raises.
-Say = Callable[["Delivery", str, dict[str, Any], bool], None]
+SendAck = Callable[["Delivery", str, dict[str, Any], bool], None]
 # (delivery, verb, fields): the same for a handler in a loop, always until it is stored.
-Tell = Callable[["Delivery", str, dict[str, Any]], Awaitable[None]]
+AwaitAck = Callable[["Delivery", str, dict[str, Any]], Awaitable[None]]
 
 
 class Arrival:
@@ -40,7 +40,7 @@ class Arrival:
         self.takes_more = False
         self.lost = False  # `started` found that it is no longer ours
 
-    def _start(self, token: str | None) -> dict[str, Any]:
+    def _start_fields(self, token: str | None) -> dict[str, Any]:
         fields: dict[str, Any] = {"hops": self.message.hops, "path": list(self.message.path)}
         return fields if token is None else {**fields, "token": token}
 
@@ -48,9 +48,9 @@ class Arrival:
 class Delivery(Arrival):
     """An Arrival for a handler in a thread."""
 
-    def __init__(self, payload: dict[str, Any], name: str, say: Say) -> None:
+    def __init__(self, payload: dict[str, Any], name: str, send_ack: SendAck) -> None:
         super().__init__(payload, name)
-        self._say = say
+        self._send_ack = send_ack
 
     def started(self, token: str | None = None) -> None:
         """
@@ -60,24 +60,24 @@ class Delivery(Arrival):
         Fenced, NotRegistered or NotRunning when the delivery is no longer ours: the work must
         not begin, and what the handler returns is not looked at.
         """
-        self._say(self, "started", self._start(token), True)
+        self._send_ack(self, "started", self._start_fields(token), True)
 
     def take_more(self) -> None:
         """Take the lane's next message too while this one is in hand (for coalescing)."""
         self.takes_more = True
-        self._say(self, "got", {"more": True}, False)
+        self._send_ack(self, "got", {"more": True}, False)
 
 
 class AsyncDelivery(Arrival):
     """An Arrival for a handler in a loop."""
 
-    def __init__(self, delivery: Delivery, tell: Tell) -> None:
+    def __init__(self, delivery: Delivery, await_ack: AwaitAck) -> None:
         vars(self).update(vars(delivery))
-        self._delivery, self._tell = delivery, tell
+        self._delivery, self._await_ack = delivery, await_ack
 
     async def started(self, token: str | None = None) -> None:
         """Say that work begins, as `Delivery.started` does; cancelled, it may have been said."""
-        await self._tell(self._delivery, "started", self._start(token))
+        await self._await_ack(self._delivery, "started", self._start_fields(token))
 
     def take_more(self) -> None:
         """Take the lane's next message too while this one is in hand (for coalescing)."""

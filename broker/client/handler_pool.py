@@ -11,7 +11,7 @@ from collections.abc import Callable
 from wakebus.broker.system.fork_safety import exit_child
 
 
-class Workers:
+class HandlerPool:
     """As many threads as jobs run at once; idle ones take the next job."""
 
     def __init__(self) -> None:

@@ -1,11 +1,12 @@
 """
-What a client has in its hands: deliveries, their handlers, and what is said of them.
+A client's deliveries in flight: not acknowledged yet. Their handlers, and their acks.
 
-Rule 1: an id stays in hand until the broker has confirmed the stored ack; it is listed at every
+Rule 1: an id stays in flight until the broker has confirmed the stored ack; it is listed at every
 registration, so that no living handler sees a message twice, also after its name was given up and
-registered again. Rule 2: `take` and the transport's callbacks run in the IO thread and never wait;
-handlers run in threads of their own. Rule 3: the transport is never called with `_lock` held: it
-calls back with its own lock held. `_saying` may be held; no callback under that lock takes it.
+registered again. Rule 2: `on_deliver` and the connection's callbacks run in the IO thread and never
+wait; handlers run in threads of their own. Rule 3: the connection is never called with `_lock`
+held: it calls back with its own lock held. `_sending` may be held; no callback under that lock
+takes it.
 """
 
 import threading
@@ -15,24 +16,24 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from wakebus.broker.client.connection import Transport
+from wakebus.broker.client.connection import BrokerConnection
 from wakebus.broker.client.delivery import Delivery
-from wakebus.broker.client.pending_request import Pending
+from wakebus.broker.client.pending_request import PendingRequest
 from wakebus.broker.errors import CLOSED, Fenced, NotRegistered, NotRunning, WakebusError
-from wakebus.broker.protocol.outcome import Later, Outcome, Refusal, ack
+from wakebus.broker.protocol.outcome import Later, Outcome, Refusal, ack_of
 from wakebus.broker.system.fork_safety import FORKED
 
 NO_THREAD_S: Final = 1.0  # a message comes again after this when no thread can start
-LOOK_S: Final = 1.0  # how long a word may wait in a forked child, where no answer can come
+CHECK_FORK_S: Final = 1.0  # an ack waits no longer in a forked child, where no answer can come
 
 Handler = Callable[[Delivery], Outcome]
 Key = tuple[str, str]  # name and id
-# Has a handler run, without waiting, and says `done`; RuntimeError: it cannot, it has no thread.
-Run = Callable[["Hands", Handler, Delivery], None]
+# Has a handler run, without waiting, then calls `finish`; RuntimeError: it has no thread for it.
+RunHandler = Callable[["InFlight", Handler, Delivery], None]
 
 
-class Word:
-    """What is to be said of a delivery. `settle(error)`: it is stored, or never will be."""
+class PendingAck:
+    """An ack on its way to the broker. `settle(error)`: it is stored, or never will be."""
 
     __slots__ = ("delivery", "fields", "pending", "settle", "verb")
 
@@ -44,32 +45,32 @@ class Word:
         settle: Callable[[WakebusError | None], object],
     ) -> None:
         self.delivery, self.verb, self.fields, self.settle = delivery, verb, fields, settle
-        self.pending: Pending | None = None
+        self.pending: PendingRequest | None = None
 
 
-class Names(Protocol):
-    """What this file must know of names."""
+class HeldNames(Protocol):
+    """What must be known of the names that a client holds."""
 
     def epoch_of(self, name: str) -> int | None:
         """Return the epoch, 0 before the first grant, None when the name is not held."""
 
-    def say_again(self, word: Word) -> bool:
-        """Have `word` said once the name is registered again; False when it is not held."""
+    def send_ack_later(self, ack: PendingAck) -> bool:
+        """Have it sent once the name is registered again; False when it is not held."""
 
 
-class Hands:
-    """See the module's rules."""
+class InFlight:
+    """The deliveries in flight of all names of a client. `run`: has a handler run."""
 
-    def __init__(self, transport: Transport, names: Names, run: Run) -> None:
-        self._transport, self._names, self._run = transport, names, run
+    def __init__(self, connection: BrokerConnection, names: HeldNames, run: RunHandler) -> None:
+        self._connection, self._names, self._run = connection, names, run
         self._held: dict[Key, Delivery] = {}
-        self._acks: dict[Key, Word] = {}  # on their way, of what is held
+        self._acks: dict[Key, PendingAck] = {}  # on their way, of what is held
         self.after_fork()
 
     def after_fork(self) -> None:
-        """In the child of a fork: what is in hand is the parent's; only the locks are made anew."""
+        """In the child of a fork: all of this is the parent's; only the locks are made anew."""
         self._lock = threading.Lock()
-        self._saying = threading.RLock()
+        self._sending = threading.RLock()
 
     def holding(self, name: str) -> list[dict[str, Any]]:
         """Return what a registration of `name` lists."""
@@ -80,118 +81,120 @@ class Hands:
                 if to == name
             ]
 
-    def ended(self, name: str, ids: list[Any]) -> None:
+    def forget_acked(self, name: str, ids: list[Any]) -> None:
         """Let go of what the broker has the ack of already."""
         with self._lock:
             for key in [(name, str(id)) for id in ids]:
                 if self._acks.pop(key, None):
                     self._held.pop(key, None)
 
-    def take(self, payload: dict[str, Any], handler: Handler) -> None:
-        """Take a delivery and hand it to `handler`, unless that has it already (IO thread)."""
+    def on_deliver(self, payload: dict[str, Any], handler: Handler) -> None:
+        """Hand a delivery to `handler`, unless that has it already (IO thread)."""
         try:
-            delivery = Delivery(payload, str(payload["to"]), self._speak)
+            delivery = Delivery(payload, str(payload["to"]), self._send_for_handler)
         except (WakebusError, KeyError, TypeError, ValueError):
             return  # no broker of ours writes this
         key = (delivery.name, delivery.message.id)
         with self._lock:
-            before, word = self._held.get(key), self._acks.get(key)
-        if before is not None and not self._put_off(key, word):
+            before, ack = self._held.get(key), self._acks.get(key)
+        if before is not None and not self._was_deferred(key, ack):
             return
         with self._lock:
             self._held[key] = delivery
-        self._transport.request("got", self._reference(delivery), fleeting=True)
+        self._connection.request("got", self._reference(delivery), fleeting=True)
         try:
             self._run(self, handler, delivery)
         except RuntimeError:  # the process has no thread to spare
-            self._end(delivery, Later(NO_THREAD_S))
+            self._acknowledge(delivery, Later(NO_THREAD_S))
 
-    def _put_off(self, key: Key, word: Word | None) -> bool:
+    def _was_deferred(self, key: Key, ack: PendingAck | None) -> bool:
         """
         Whether what is held was answered `later`, so that this is its next delivery.
 
         Then the broker has the ack, though its confirmation was lost or is on its way. It is
-        dropped: said once more it would take the message out of the handler's hands.
+        dropped: sent once more it would take the message away from its handler.
         """
-        with self._saying:
-            pending = word.pending if word and word.verb == "later" else None
+        with self._sending:
+            pending = ack.pending if ack and ack.verb == "later" else None
         if pending is None or not pending.written:
             return False
-        self._transport.drop(pending)
+        self._connection.drop_request(pending)
         with self._lock:
             self._acks.pop(key, None)
         return True
 
     def handle(self, handler: Handler, delivery: Delivery) -> None:
-        """Call the handler, in this thread, and say what came of it."""
+        """Call the handler, in this thread, and acknowledge what came of it."""
         try:
             outcome = handler(delivery)
         # Also SystemExit: a handler that ends its thread would block its lane for ever.
         except BaseException as exc:
-            if self._transport.forked:  # in here; the child ends with it
+            if self._connection.forked:  # in here; the child ends with it
                 raise
-            outcome = failed(exc)
-        self.done(delivery, outcome)
+            outcome = outcome_of_error(exc)
+        self.finish(delivery, outcome)
 
-    def done(self, delivery: Delivery, outcome: Outcome) -> None:
-        """Say what a handler made of its delivery (any thread)."""
+    def finish(self, delivery: Delivery, outcome: Outcome) -> None:
+        """Acknowledge what a handler made of its delivery (any thread)."""
         if delivery.lost:
-            self._let_go(delivery)
+            self._forget(delivery)
         else:
-            self._end(delivery, outcome)
+            self._acknowledge(delivery, outcome)
 
-    def _end(self, delivery: Delivery, outcome: Outcome) -> None:
-        verb, fields = ack(outcome)
-        word = Word(delivery, verb, fields, partial(self._acknowledged, delivery, verb))
+    def _acknowledge(self, delivery: Delivery, outcome: Outcome) -> None:
+        verb, fields = ack_of(outcome)
+        ack = PendingAck(delivery, verb, fields, partial(self._acknowledged, delivery, verb))
         with self._lock:
-            self._acks[delivery.name, delivery.message.id] = word
-        self.say(word)
+            self._acks[delivery.name, delivery.message.id] = ack
+        self.send_ack(ack)
 
     def _acknowledged(self, delivery: Delivery, verb: str, error: WakebusError | None) -> None:
         if error is None or isinstance(error, NotRegistered) or verb == "refused":
-            self._let_go(delivery)
+            self._forget(delivery)
         elif not isinstance(error, NotRunning):  # closed: nobody is left to hear of it
-            self._end(delivery, Refusal(f"its receiver's answer was not taken: {error}"))
+            self._acknowledge(delivery, Refusal(f"its receiver's answer was not taken: {error}"))
 
-    def _let_go(self, delivery: Delivery) -> None:
+    def _forget(self, delivery: Delivery) -> None:
         key = (delivery.name, delivery.message.id)
         with self._lock:
             if self._held.get(key) is delivery:
                 del self._held[key]
                 self._acks.pop(key, None)
 
-    # --- what is said of a delivery -------------------------------------------------------
+    # --- what the broker is told of a delivery --------------------------------------------
 
     def _reference(self, delivery: Delivery) -> dict[str, Any]:
-        # The epoch of now: a new registration lists what is in hand, and takes it along.
+        # The epoch of now: a new registration lists what is in flight, and takes it along.
         epoch = self._names.epoch_of(delivery.name) or delivery.epoch
         return {"to": delivery.name, "id": delivery.message.id, "epoch": epoch}
 
-    def say(self, word: Word) -> None:
+    def send_ack(self, ack: PendingAck) -> None:
         """Tell the broker, again after each registration until it is stored or the name lost."""
-        if self._names.epoch_of(word.delivery.name) is None:
-            word.settle(NotRegistered(f"this client no longer holds {word.delivery.name}"))
+        if self._names.epoch_of(ack.delivery.name) is None:
+            ack.settle(NotRegistered(f"this client no longer holds {ack.delivery.name}"))
             return
-        payload = {**self._reference(word.delivery), **word.fields}
-        with self._saying:  # the broker may be quicker than the assignment
-            word.pending = self._transport.request(word.verb, payload, partial(self._said, word))
+        payload = {**self._reference(ack.delivery), **ack.fields}
+        with self._sending:  # the broker may be quicker than the assignment
+            ack.pending = self._connection.request(ack.verb, payload, partial(self._answered, ack))
 
-    def _said(self, word: Word, pending: Pending) -> None:
+    def _answered(self, ack: PendingAck, pending: PendingRequest) -> None:
         error = pending.error
         if isinstance(error, Fenced | NotRegistered):
-            if self._names.say_again(word):
+            if self._names.send_ack_later(ack):
                 return
             error = NotRegistered(str(error))
         if pending.answer is None and error is None:
             error = NotRunning(CLOSED)
-        word.settle(error)
+        ack.settle(error)
 
-    def _speak(self, delivery: Delivery, verb: str, fields: dict[str, Any], wait: bool) -> None:
-        """Say something of a delivery for its handler; with `wait` until it is stored."""
+    def _send_for_handler(
+        self, delivery: Delivery, verb: str, fields: dict[str, Any], wait: bool
+    ) -> None:
+        """Tell something of a delivery for its handler; with `wait` until it is stored."""
         if not wait:
             payload = {**self._reference(delivery), **fields}
-            self._transport.request(verb, payload, fleeting=True)
-            self._check_fork()
+            self._connection.request(verb, payload, fleeting=True)
+            self._check_forked()
             return
         stored = threading.Event()
         errors: list[WakebusError] = []
@@ -200,24 +203,25 @@ class Hands:
             errors.extend([error] if error else [])
             stored.set()
 
-        self.say(Word(delivery, verb, fields, settle))
-        while not stored.wait(LOOK_S):  # ends with the answer, with the name or with the client
-            self._check_fork()
+        self.send_ack(PendingAck(delivery, verb, fields, settle))
+        # Ends with the answer, with the name or with the client.
+        while not stored.wait(CHECK_FORK_S):
+            self._check_forked()
         if errors:
-            lose(delivery, errors[0])
+            mark_lost(delivery, errors[0])
             raise errors[0]
 
-    def _check_fork(self) -> None:
-        if self._transport.forked:
+    def _check_forked(self) -> None:
+        if self._connection.forked:
             raise NotRunning(FORKED)
 
 
-def lose(delivery: Delivery, error: WakebusError) -> None:
+def mark_lost(delivery: Delivery, error: WakebusError) -> None:
     """Take it that `started` was answered with `error`: it may be no longer ours."""
     delivery.lost = isinstance(error, Fenced | NotRegistered | NotRunning)
 
 
-def failed(exc: BaseException) -> Refusal:
+def outcome_of_error(exc: BaseException) -> Refusal:
     """Return the outcome of a handler that raised."""
     what = traceback.format_exception_only(exc)[-1].strip()  # also where `str(exc)` fails
     last = traceback.extract_tb(exc.__traceback__)[-1]

@@ -9,7 +9,7 @@ from typing import Any
 from wakebus.broker.errors import WakebusError, from_wire
 
 
-class Pending:
+class PendingRequest:
     """
     A request on its way. `fleeting`: not written again after a reconnect.
 
@@ -33,7 +33,7 @@ class Pending:
         self,
         sequence: int,
         frame: bytes,
-        notify: "Callable[[Pending], object] | None" = None,
+        notify: "Callable[[PendingRequest], object] | None" = None,
         fleeting: bool = False,
     ) -> None:
         self.sequence, self.frame = sequence, frame
@@ -62,12 +62,12 @@ class Pending:
         self.finish()
 
     def finish(self) -> None:
-        """Wake who waits; without an answer the transport has closed."""
+        """Wake who waits; without an answer the connection has closed."""
         self._wake()
         if self.notify is not None:
             self.notify(self)
 
-    def disown(self, error: WakebusError) -> None:
+    def abandon(self, error: WakebusError) -> None:
         """In the child of a fork: give up what the parent waits for; takes no lock."""
         self.error = error
         self._wake()

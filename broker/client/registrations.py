@@ -4,7 +4,7 @@ The names that a client holds: claimed, kept over reconnects, lost (PROTOCOL.md 
 Rule 1: at each connect every name is registered before anything else is said. Rule 2: while a
 claim is on its way, only its answer tells whose the name is. Rule 3: the loser of a takeover does
 not fight back. Rule 4: what was granted with a suffix is kept, and claimed again, under that name.
-Threads and locks: as in hands.py.
+Threads and locks: as in in_flight.py.
 """
 
 import os
@@ -14,11 +14,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from wakebus.broker.client.connection import Transport
+from wakebus.broker.client.connection import BrokerConnection
 from wakebus.broker.client.delivery import Delivery
-from wakebus.broker.client.handler_pool import Workers
-from wakebus.broker.client.in_flight import Handler, Hands, Run, Word
-from wakebus.broker.client.pending_request import Pending
+from wakebus.broker.client.handler_pool import HandlerPool
+from wakebus.broker.client.in_flight import Handler, InFlight, PendingAck, RunHandler
+from wakebus.broker.client.pending_request import PendingRequest
 from wakebus.broker.errors import (
     CLOSED,
     NameTaken,
@@ -31,7 +31,7 @@ from wakebus.broker.protocol import message as messages
 from wakebus.broker.protocol import wire
 
 
-class _Name:
+class _Registration:
     """An endpoint that this client holds, or is about to. `options`: what a claim says besides."""
 
     def __init__(
@@ -48,28 +48,29 @@ class _Name:
         self.claims = 0  # registrations on their way
         self.settled = threading.Event()  # the first claim was granted or refused
         self.error: WakebusError | None = None
-        self.again: list[Word] = []  # to be said again once the name is granted
+        self.acks: list[PendingAck] = []  # to be sent again once the name is granted
 
 
-class Receiver:
+class Registrations:
     """All names of one client. `run`: has handlers run, by default in threads."""
 
-    def __init__(self, transport: Transport, instance: str, run: Run | None = None) -> None:
-        self._transport, self._instance = transport, instance
-        self._names: dict[str, _Name] = {}
-        self._beat: Pending | None = None
+    def __init__(
+        self, connection: BrokerConnection, instance: str, run: RunHandler | None = None
+    ) -> None:
+        self._connection, self._instance = connection, instance
+        self._names: dict[str, _Registration] = {}
         self._lock = threading.Lock()  # made anew in a forked child
-        self._workers = Workers()
-        self._hands = Hands(transport, self, run or self._in_thread)
+        self._pool = HandlerPool()
+        self._in_flight = InFlight(connection, self, run or self._run_in_thread)
 
-    def _in_thread(self, hands: Hands, handler: Handler, delivery: Delivery) -> None:
-        self._workers.run(lambda: hands.handle(handler, delivery))
+    def _run_in_thread(self, in_flight: InFlight, handler: Handler, delivery: Delivery) -> None:
+        self._pool.run(lambda: in_flight.handle(handler, delivery))
 
     def after_fork(self) -> None:
         """In the child of a fork: the names are the parent's; nothing is said of them any more."""
         self._lock = threading.Lock()
-        self._workers.after_fork()
-        self._hands.after_fork()
+        self._pool.after_fork()
+        self._in_flight.after_fork()
 
     def own_name(self) -> str | None:
         """Return the first name held."""
@@ -104,43 +105,43 @@ class Receiver:
     ) -> int:
         """Claim `name` (`takeover`, `suffix`) and wait for the grant; return the epoch."""
         messages.check_name(name, "endpoint")
-        held = _Name(name, handler, on_lost, **options)
+        held = _Registration(name, handler, on_lost, **options)
         with self._lock:
             if key := self._key(name):
                 as_that = f" as {key}" if key != name else ""
                 raise NameTaken(f"this client holds {name} already{as_that}", pid=os.getpid())
             self._names[name] = held
         # Not connected yet: the next connect greets with every name, this one too.
-        if self._transport.connected(0):
+        if self._connection.connected(0):
             self._hello()
             self._claim(held)
         if held.settled.wait(timeout):
             if held.error is None:
                 return held.epoch
-            self.forget(name)
+            self._forget(name)
             raise held.error
-        self.forget(name)
-        self._transport.request("unregister", {"name": held.name}, fleeting=True)
-        raise self._silent(timeout)
+        self._forget(name)
+        self._connection.request("unregister", {"name": held.name}, fleeting=True)
+        raise self._no_answer(timeout)
 
-    def _silent(self, timeout: float) -> WakebusError:
-        where = self._transport.address
-        if self._transport.connected(0):
+    def _no_answer(self, timeout: float) -> WakebusError:
+        where = self._connection.address
+        if self._connection.connected(0):
             return TimedOut(f"the broker at {where} did not answer `register` in {timeout:g} s")
         return NotRunning(f"no broker answers at {where} ({timeout:g} s); nothing was registered")
 
     def _hello(self) -> None:
         versions = {"min": wire.VERSION, "max": wire.VERSION}
         facts = {"instance": self._instance, "pid": os.getpid()}
-        self._transport.request("hello", {**versions, **facts}, fleeting=True)
+        self._connection.request("hello", {**versions, **facts}, fleeting=True)
 
-    def _claim(self, held: _Name) -> None:
+    def _claim(self, held: _Registration) -> None:
         with self._lock:
             held.claims += 1
             payload: dict[str, Any] = {"name": held.name, **held.options}
-        payload["holding"] = self._hands.holding(payload["name"])
+        payload["holding"] = self._in_flight.holding(payload["name"])
         answered = partial(self._answered, held)
-        self._transport.request("register", payload, answered, fleeting=True)
+        self._connection.request("register", payload, answered, fleeting=True)
 
     def greet(self) -> None:
         """Register every name (again), at each connect (IO thread)."""
@@ -153,7 +154,7 @@ class Receiver:
         for held in names:
             self._claim(held)
 
-    def _answered(self, held: _Name, pending: Pending) -> None:
+    def _answered(self, held: _Registration, pending: PendingRequest) -> None:
         with self._lock:
             held.claims = max(0, held.claims - 1)
         error = pending.error
@@ -165,7 +166,7 @@ class Receiver:
             self._lost(held.name, str(error))
         held.settled.set()
 
-    def _granted(self, held: _Name, answer: dict[str, Any]) -> None:
+    def _granted(self, held: _Registration, answer: dict[str, Any]) -> None:
         name = str(answer.get("name", held.name))
         if not self._rename(held, name):
             return
@@ -174,12 +175,12 @@ class Receiver:
             held.options = {"takeover": False}
             if answer.get("ephemeral") is True:
                 held.options["ephemeral"] = True
-            words, held.again = held.again, []
-        self._hands.ended(name, answer.get("ended", []))
-        for word in words:
-            self._hands.say(word)
+            acks, held.acks = held.acks, []
+        self._in_flight.forget_acked(name, answer.get("ended", []))
+        for ack in acks:
+            self._in_flight.send_ack(ack)
 
-    def _rename(self, held: _Name, name: str) -> bool:
+    def _rename(self, held: _Registration, name: str) -> bool:
         """Hold as what was granted, in the same place; False: it is not wanted any more."""
         if name == held.name:
             return True
@@ -191,17 +192,17 @@ class Receiver:
                 return True
         held.error = NameTaken(f"this client holds {name} already", pid=os.getpid())
         if stray:  # the claim was given up before its answer came
-            self._transport.request("unregister", {"name": name}, fleeting=True)
+            self._connection.request("unregister", {"name": name}, fleeting=True)
         return False
 
-    def say_again(self, word: Word) -> bool:
-        """Have `word` said once its name is registered again; False when it is not held."""
-        name = word.delivery.name
+    def send_ack_later(self, ack: PendingAck) -> bool:
+        """Have it sent once its name is registered again; False when it is not held."""
+        name = ack.delivery.name
         with self._lock:
             held = self._names.get(name)
             if held is None:
                 return False
-            held.again.append(word)
+            held.acks.append(ack)
         if not held.claims:
             self._hello()
             self._claim(held)
@@ -209,17 +210,15 @@ class Receiver:
 
     # --- keeping --------------------------------------------------------------------------
 
-    def beat(self, facts: dict[str, Any] | None = None) -> bool:
+    def heartbeat(self, facts: dict[str, Any]) -> bool:
         """Show that this client is alive, and tell `facts`; False without a name (IO thread)."""
         with self._lock:
             any_held = any(held.epoch for held in self._names.values())
         if any_held:
-            if self._beat is not None:
-                self._transport.drop(self._beat)  # a silent broker: they must not pile up
-            self._beat = self._transport.request("beat", facts or {}, self._beaten, fleeting=True)
+            self._connection.send_heartbeat(facts, self._heartbeat_answered)
         return any_held
 
-    def _beaten(self, pending: Pending) -> None:
+    def _heartbeat_answered(self, pending: PendingRequest) -> None:
         if isinstance(pending.error, NotRegistered):
             self.greet()
 
@@ -233,38 +232,43 @@ class Receiver:
         if verb == "deliver":
             # Another epoch: sent to a registration that is no more; the broker has it still.
             if held.claims or payload.get("epoch") == held.epoch:
-                self._hands.take(payload, held.handler)
+                self._in_flight.on_deliver(payload, held.handler)
         elif verb == "fenced" and not held.claims:
             self._lost(name, "another client took the name over")
 
     # --- losing ---------------------------------------------------------------------------
 
     def _lost(self, name: str, why: str) -> None:
-        held = self.forget(name)
+        held = self._forget(name)
         if held is not None and (on_lost := held.on_lost) is not None:
             try:
-                self._workers.run(lambda: on_lost(why))
+                self._pool.run(lambda: on_lost(why))
             except RuntimeError:  # no thread to spare: better here than not at all
                 on_lost(why)
 
-    def forget(self, name: str) -> _Name | None:
-        """Stop holding `name` on this side; what is in hand stays there until it has ended."""
+    def give_up(self, name: str) -> str:
+        """Hold `name` no longer, asked for or granted; return as which it was granted."""
+        held = self._forget(name)
+        return held.name if held else name
+
+    def _forget(self, name: str) -> _Registration | None:
+        """Stop holding `name` on this side; what is in flight stays that until it has ended."""
         with self._lock:
             held = self._names.pop(self._key(name) or name, None)
-        for word in held.again if held else ():
-            word.settle(NotRegistered(f"this client no longer holds {name}"))
+        for ack in held.acks if held else ():
+            ack.settle(NotRegistered(f"this client no longer holds {name}"))
         return held
 
-    def leave(self, timeout: float) -> None:
+    def close(self, timeout: float) -> None:
         """Give all names up, waiting at most `timeout` seconds."""
         with self._lock:
             names = list(self._names)
         for name in names:
-            if held := self.forget(name):
+            if held := self._forget(name):
                 held.error = held.error or NotRunning(CLOSED)
                 held.settled.set()
-        if names and self._transport.connected(0):
-            left = [self._transport.request("unregister", {"name": name}) for name in names]
+        if names and self._connection.connected(0):
+            left = [self._connection.request("unregister", {"name": name}) for name in names]
             deadline = time.monotonic() + timeout
             all(pending.wait(max(0.0, deadline - time.monotonic())) for pending in left)
-        self._workers.stop()
+        self._pool.stop()

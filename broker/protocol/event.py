@@ -96,7 +96,7 @@ def encode(topic: str, pub: str, n: int, envelope: dict[str, Any]) -> bytes:
     return frame
 
 
-class Own:
+class OwnStream:
     """A publisher's own events on one topic: what they have in common, and the `last` number."""
 
     __slots__ = ("head", "last", "pub", "source", "topic")
@@ -107,7 +107,7 @@ class Own:
         self.head = f"{topic}\0{pub} ".encode()
 
 
-def frame_of(own: Own, n: int, fields: Mapping[str, Any] | None, now: float) -> bytes:
+def frame_of(own: OwnStream, n: int, fields: Mapping[str, Any] | None, now: float) -> bytes:
     """
     Return what `encode` makes of `stamp`, or raise what they raise; in 1.7 µs instead of 2.3.
 

@@ -42,7 +42,7 @@ class Refusal(NamedTuple):
 Outcome = Mapping[str, Any] | None | Later | Refusal
 
 
-def ack(outcome: object) -> tuple[str, dict[str, Any]]:
+def ack_of(outcome: object) -> tuple[str, dict[str, Any]]:
     """Return verb and fields for what a handler returned; an impossible outcome is said so."""
     if isinstance(outcome, Later):
         said = {"reason": plain(outcome.reason)[:200]} if outcome.reason else {}

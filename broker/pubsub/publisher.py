@@ -19,9 +19,9 @@ from typing import Any, Final
 import zmq
 
 from wakebus.broker.errors import CLOSED, NotRunning, Refused
-from wakebus.broker.protocol.event import Own, encode, frame_of, stamp
+from wakebus.broker.protocol.event import OwnStream, encode, frame_of, stamp
 from wakebus.broker.protocol.topics import check_topic
-from wakebus.broker.pubsub.sequences import Numbers
+from wakebus.broker.pubsub.sequences import Counters
 from wakebus.broker.system.fork_safety import detach
 from wakebus.broker.system.zmq_options import set_reconnect
 
@@ -50,8 +50,8 @@ class Publisher:
         self._context = zmq.Context()
         self._socket = _open(self._context, address)
         self._lock = threading.RLock()  # a signal handler may publish
-        self._numbers = Numbers()
-        self._own = self._numbers.own
+        self._counters = Counters()
+        self._streams = self._counters.streams
         self._there = self._was_there = self._closed = self._has_waited = False
         self._next_look = 0.0
         self._probes: deque[bytes] = deque(maxlen=64)
@@ -66,13 +66,13 @@ class Publisher:
         # Not acquire and try: 0.15 µs less, but a Ctrl-C between the two would keep the lock.
         with self._lock:
             try:
-                own = self._own[topic]
+                own = self._streams[topic]
             except (KeyError, TypeError):
-                own = self._begin(topic)
+                own = self._begin_stream(topic)
             n = own.last + 1
             frame = frame_of(own, n, fields, time.time())
             if not self._there or time.monotonic() >= self._next_look:
-                self._look(timeout)
+                self._check_broker(timeout)
             own.last = n
             if not self._there:
                 self.dropped += 1
@@ -82,13 +82,13 @@ class Publisher:
             except zmq.ZMQError:  # Again: its pipe is full; others: forked meanwhile
                 self.dropped += 1
 
-    def _begin(self, topic: str) -> Own:
+    def _begin_stream(self, topic: str) -> OwnStream:
         _check(topic)
-        return self._numbers.add(topic)
+        return self._counters.add(topic)
 
     # --- what the broker is subscribed to -------------------------------------------------
 
-    def _look(self, timeout: float) -> None:
+    def _check_broker(self, timeout: float) -> None:
         if self._closed:
             raise NotRunning(CLOSED)
         self._read()
@@ -102,7 +102,7 @@ class Publisher:
 
     def _read(self) -> None:
         if self._wanted != self._address:
-            self._move()
+            self._reconnect()
         self._next_look = time.monotonic() + LOOK_S
         try:
             while True:
@@ -124,7 +124,7 @@ class Publisher:
         if self._closed:
             raise NotRunning(CLOSED)
 
-    def reached(self, probe: bytes, timeout: float) -> None:
+    def wait_for_probe(self, probe: bytes, timeout: float) -> None:
         """Wait until the subscription `probe` is here, at most `timeout` seconds."""
         deadline = time.monotonic() + timeout
         while time.monotonic() < deadline:
@@ -136,7 +136,7 @@ class Publisher:
                     return
             time.sleep(LOOK_S)  # without the lock: others publish meanwhile
 
-    def tend(self) -> None:
+    def read_news(self) -> None:
         """Read what has come while nobody published, unless somebody does; never waits."""
         if self._lock.acquire(blocking=False):
             try:
@@ -147,11 +147,11 @@ class Publisher:
 
     # --- the socket -----------------------------------------------------------------------
 
-    def move(self, address: str) -> None:
+    def move_to(self, address: str) -> None:
         """Have the next look connect to `address`; never waits."""
         self._wanted = address
 
-    def _move(self) -> None:
+    def _reconnect(self) -> None:
         new, old, self._address = self._wanted, self._address, self._wanted
         try:
             self._socket.connect(new)
@@ -179,7 +179,7 @@ def one_shot(topic: str, fields: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return the payload of a `publish`: a publisher of its own for the one event."""
     _check(topic)
     event = stamp(topic, fields, time.time())
-    pub = Numbers().pub
+    pub = Counters().pub
     encode(topic, pub, 1, event)  # what is no event is told here, as without `confirm`
     return {"topic": topic, "event": event, "pub": pub, "n": 1}
 

@@ -20,7 +20,7 @@ import zmq
 from wakebus.broker.address import TopicAddresses
 from wakebus.broker.errors import CLOSED, NotNow, NotRunning, WakebusError
 from wakebus.broker.protocol.topics import filters
-from wakebus.broker.pubsub.subscription import OnEvent, OnGap, Room, Subscription
+from wakebus.broker.pubsub.subscription import HasRoom, OnEvent, OnGap, Subscription
 from wakebus.broker.system.fork_safety import detach, exit_child
 from wakebus.broker.system.zmq_options import drain, set_reconnect
 
@@ -28,7 +28,7 @@ MAX_SUBSCRIPTIONS: Final = 65_000  # libzmq's own default is 1,023; each has a s
 HWM: Final = 2_000  # EVENTS.md; as much again waits in the broker
 BURST: Final = 500  # events of one subscription before the next one has its turn
 ASK_AGAIN_MS: Final = (5, 10, 20, 50, 100, 200)
-LOOK_S: Final = 0.5
+LOCATE_S: Final = 0.5
 
 # Without the options of zmq.Socket.recv: 0.25 µs instead of 0.37 (200 B).
 _receive: Final = zmq.backend.Socket.recv
@@ -37,19 +37,20 @@ _NOBLOCK: Final = int(zmq.NOBLOCK)
 
 class Subscriber:
     """
-    The events thread of a client. `look`: tells where the events are, or raises NotRunning.
+    The events thread of a client. `locate()`: where the events are, or NotRunning.
 
     `missed`: events that all its subscriptions together have missed so far.
     """
 
-    def __init__(self, look: Callable[[], TopicAddresses]) -> None:
+    def __init__(self, locate: Callable[[], TopicAddresses]) -> None:
         self.missed = 0
-        self._look, self._plane, self._looked = look, look(), time.monotonic()
+        self._locate, self._addresses = locate, locate()
+        self._located = time.monotonic()
         self._context = zmq.Context()
         self._context.set(zmq.MAX_SOCKETS, MAX_SUBSCRIPTIONS)
         self._open: dict[zmq.Socket[bytes], Subscription] = {}
         self._new: deque[tuple[zmq.Socket[bytes], Subscription, list[bytes]]] = deque()
-        self._address = self._plane.events_out  # where the sockets are connected to
+        self._address = self._addresses.events_out  # where the sockets are connected to
         self._closing = self._ended = self._forked = False
         self._wake_read, self._wake_write = os.pipe()
         os.set_blocking(self._wake_read, False)
@@ -66,13 +67,13 @@ class Subscriber:
         on_event: OnEvent,
         on_gap: OnGap | None,
         probe: "Probe",
-        room: Room | None = None,
+        has_room: HasRoom | None = None,
     ) -> Subscription:
         """Open a subscription, wait until `probe` has come back through it, start it."""
-        subscription = Subscription(self, patterns, on_event, on_gap, room)
+        subscription = Subscription(self, patterns, on_event, on_gap, has_room)
         with self._lock:
             self._check_open()
-            address = self._plane.events_out
+            address = self._addresses.events_out
             try:
                 socket = _open(self._context, address, patterns)
             except zmq.ZMQError as exc:
@@ -116,14 +117,14 @@ class Subscriber:
         socket.setsockopt(zmq.UNSUBSCRIBE, probe.mark)
         return early
 
-    def move(self, plane: TopicAddresses) -> None:
-        """Take it that the broker is at `plane` now; never waits."""
+    def move_to(self, addresses: TopicAddresses) -> None:
+        """Take it that the broker is there now; never waits."""
         with self._lock:
-            self._plane = plane
+            self._addresses = addresses
             self.wake()
 
     def wake(self) -> None:
-        """Have the events thread look around."""
+        """Have the events thread see what has changed."""
         with self._lock:
             if not self._ended:
                 try:
@@ -151,20 +152,20 @@ class Subscriber:
 
     def is_bus(self, pub: str) -> bool:
         """Return whether `pub` is the broker; a new one is looked up, but not all the time."""
-        if pub != self._plane.bus_pub and time.monotonic() - self._looked > LOOK_S:
-            self._looked = time.monotonic()
+        if pub != self._addresses.bus_pub and time.monotonic() - self._located > LOCATE_S:
+            self._located = time.monotonic()
             try:
-                self.move(self._look())
+                self.move_to(self._locate())
             except WakebusError:
                 pass
-        return pub == self._plane.bus_pub
+        return pub == self._addresses.bus_pub
 
     def _run(self) -> None:
         poller = zmq.Poller()
         poller.register(self._wake_read, zmq.POLLIN)
         try:
             while not self._closing:
-                self._look_around(poller)
+                self._apply_changes(poller)
                 ready = dict(poller.poll())
                 if self._wake_read in ready:
                     drain(self._wake_read)
@@ -175,18 +176,18 @@ class Subscriber:
             if not self._forked:  # else the socket is the parent's
                 raise
         finally:
-            self.leave_child()
+            self.exit_child()
             self._end()
 
-    def leave_child(self, error: BaseException | None = None) -> None:
+    def exit_child(self, error: BaseException | None = None) -> None:
         """End the child of a fork in a handler, which has returned or raised `error`."""
         if self._forked:
             exit_child(error)
 
-    def _look_around(self, poller: zmq.Poller) -> None:
+    def _apply_changes(self, poller: zmq.Poller) -> None:
         with self._lock:
             new, self._new = self._new, deque()
-            old, self._address = self._address, self._plane.events_out
+            old, self._address = self._address, self._addresses.events_out
         # New ones first: they were connected to where the others still are.
         for socket, subscription, _ in new:
             self._open[socket] = subscription
@@ -196,7 +197,7 @@ class Subscriber:
                 _move(socket, old, self._address)
         for _, subscription, early in new:
             for frame in early:
-                subscription.take(frame)
+                subscription.on_frame(frame)
         # Last: also one that was closed before it was looked at.
         for socket in [s for s, subscription in self._open.items() if subscription.closed]:
             poller.unregister(socket)
@@ -213,7 +214,7 @@ class Subscriber:
         self._context.term()
 
 
-def instance() -> str:
+def new_probe_id() -> str:
     """Return a name for a probe that nobody else has."""
     return os.urandom(8).hex()
 
@@ -266,9 +267,9 @@ def _came_back(socket: "zmq.Socket[bytes]", mark: bytes, early: list[bytes], pau
 
 
 def _hand_out(socket: "zmq.Socket[bytes]", subscription: Subscription) -> None:
-    take = subscription.take
+    on_frame = subscription.on_frame
     try:
         for _ in range(BURST):
-            take(_receive(socket, _NOBLOCK))
+            on_frame(_receive(socket, _NOBLOCK))
     except zmq.Again:
         pass

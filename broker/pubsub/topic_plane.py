@@ -1,235 +1,181 @@
 """
-The part of a client that publishes and subscribes (EVENTS.md).
+A client's topic plane: what it publishes and subscribes to (EVENTS.md).
 
-Rule 1: sockets and threads are made by the first use. Rule 2: every sender loads this file, so it
-imports nothing by itself.
+Rule 1: a socket and its thread are made by the first use. Rule 2: nothing is known here of messages
+and names; the broker is asked for one thing only, to publish a subscription's probe.
 """
 
+import threading
 import time
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, Protocol
 
-from wakebus.broker.client.calls import Ask, Steps, asks
-from wakebus.broker.client.queries import Queries
-from wakebus.broker.errors import CLOSED, BadTopic, NotRunning, TimedOut, Undecided
+from wakebus.broker.address import TopicAddresses
+from wakebus.broker.errors import CLOSED, BadTopic, NotRunning, TimedOut
+from wakebus.broker.protocol.topics import check_pattern
 
-if TYPE_CHECKING:  # a sender does not load them
-    import threading
-    from collections.abc import Callable, Iterator, Mapping
-
-    from wakebus.broker.address import TopicAddresses
-    from wakebus.broker.client.connection import Transport
-    from wakebus.broker.client.pending_request import Pending
-    from wakebus.broker.protocol.event import Event
+if TYPE_CHECKING:  # who publishes does not load what subscribes
     from wakebus.broker.pubsub.publisher import Publisher
-    from wakebus.broker.pubsub.sequences import Gap
     from wakebus.broker.pubsub.subscriber import Subscriber
-    from wakebus.broker.pubsub.subscription import Subscription
+    from wakebus.broker.pubsub.subscription import HasRoom, OnEvent, OnGap, Subscription
 
 
-class Events(Queries):
-    """The part of a client that publishes and subscribes."""
+class AsksBroker(Protocol):
+    """What a topic plane needs of its client's connection."""
 
-    timeout: float
-    instance: str
-    _socket: str | None
-    _transport: "Transport"
-    _lock: "threading.RLock"
-    _closed: bool
-    _publisher: "Publisher | None" = None
-    _subscriber: "Subscriber | None" = None
-    _told: "Pending | None" = None
+    @property
+    def address(self) -> str:
+        """Where the broker is looked for."""
+
+    def connected(self, timeout: float) -> bool:
+        """Wait up to `timeout` seconds for a broker to be there; return whether one is."""
+
+    def asking(self, verb: str, payload: dict[str, Any]) -> AbstractContextManager[None]:
+        """Ask for as long as this lasts; raise the error that the broker has answered."""
+
+
+class TopicPlane:
+    """`locate()`: where the events are, as the broker wrote it, or NotRunning."""
+
+    def __init__(self, broker: AsksBroker, locate: Callable[[], TopicAddresses]) -> None:
+        self._broker, self._locate = broker, locate
+        self._publisher: Publisher | None = None
+        self._subscriber: Subscriber | None = None
+        self._closed = False
+        self._lock = threading.RLock()  # a signal handler may close
 
     # --- publishing -----------------------------------------------------------------------
 
-    def publish(
-        self, topic: str, fields: "Mapping[str, Any] | None" = None, *, confirm: bool = False
-    ) -> None:
-        """
-        Publish an event: `fields`, with `type`, `ts` and `src` where they are not given.
-
-        Best effort, any thread, never waits; only a client's first publish waits, at most
-        `timeout` seconds, for the broker and its subscriptions. While the broker is away events
-        are dropped and counted in `dropped`; once it is back they go out again.
-        `confirm`: return once the broker has handed the event on; for programs that end at once.
-
-        Raises BadTopic, Refused (`bus.**`), BadMessage, TooBig (64 KiB); NotRunning until the
-        broker has been there once. With `confirm` also NotNow, and Undecided: written, but the
-        broker said nothing in time.
-        """
-        if confirm:
-            self._confirmed(topic, fields)
-            return
-        publisher = self._publisher or self._open_publisher()
-        publisher.publish(topic, fields, self.timeout)
+    def publish(self, topic: str, fields: Mapping[str, Any] | None, timeout: float) -> None:
+        """Publish an event; `timeout`: seconds that the very first one waits for the broker."""
+        (self._publisher or self._open_publisher()).publish(topic, fields, timeout)
 
     @property
     def dropped(self) -> int:
-        """Events of this client that could not go out: the broker was away, or its pipe full."""
+        """Events that could not go out."""
         return self._publisher.dropped if self._publisher else 0
 
     def _open_publisher(self) -> "Publisher":
         from wakebus.broker.pubsub.publisher import Publisher
 
         with self._lock:
-            if self._closed:
-                raise NotRunning(CLOSED)
+            self._check_open()
             if self._publisher is None:
-                self._publisher = Publisher(self._plane().events_in)
+                self._publisher = Publisher(self._locate().events_in)
             return self._publisher
-
-    @asks
-    def _confirmed(self, topic: str, fields: "Mapping[str, Any] | None") -> Steps[None]:
-        from wakebus.broker.pubsub.publisher import one_shot
-
-        try:
-            yield Ask("publish", one_shot(topic, fields))
-        except TimedOut as exc:
-            error = Undecided(f"{exc.text}; {topic} may have been published", id="")
-            error.data["step"] = "Publish it again if it does no harm when it comes twice."
-            raise error from exc
 
     # --- subscribing ----------------------------------------------------------------------
 
     def subscribe(
         self,
-        pattern: "str | Iterable[str]",
-        handler: "Callable[[Event], object]",
-        *,
-        on_gap: "Callable[[Gap], object] | None" = None,
+        pattern: str | Iterable[str],
+        on_event: "OnEvent",
+        on_gap: "OnGap | None",
+        timeout: float,
+        has_room: "HasRoom | None" = None,
     ) -> "Subscription":
         """
-        Have `handler(event)` called for each event whose topic matches a pattern; once for each.
-
-        Patterns: `*` is one segment, `**` zero or more. Returns when the subscription works;
-        `close()` ends it. All handlers of a client run in one thread: a slow one makes its own
-        subscription miss events (`on_gap` is told how many, just before the next event of the same
-        publisher and topic), and lets the others of this client wait.
-        After a restart of the broker it works again by itself. `bus.**` comes from the broker only.
+        Subscribe, and return within `timeout` seconds, when it works; missed while not `has_room`.
 
         Raises BadTopic, NotRunning, TimedOut.
         """
-        return self._subscribe(pattern, handler, on_gap)
-
-    def _subscribe(
-        self,
-        pattern: "str | Iterable[str]",
-        handler: "Callable[[Event], object]",
-        on_gap: "Callable[[Gap], object] | None",
-        room: "Callable[[], bool] | None" = None,
-    ) -> "Subscription":
-        """Subscribe; while `room()` is false events are missed."""
-        from wakebus.broker.protocol.topics import check_pattern
-        from wakebus.broker.pubsub.subscriber import Probe
+        from wakebus.broker.pubsub.subscriber import Probe, new_probe_id
 
         several = isinstance(pattern, Iterable) and not isinstance(pattern, str)
         given: Iterable[object] = pattern if several else [pattern]
         patterns = tuple(dict.fromkeys(check_pattern(one) for one in given))
         if not patterns:
             raise BadTopic("no pattern is given; `**` is all events")
-        mark, asked = self._probing(_some(patterns))
         subscriber = self._subscriber or self._open_subscriber()
-        probe = Probe(mark, asked, lambda: self._arrived(mark))
-        return subscriber.subscribe(patterns, handler, on_gap, probe, room)
+        id = new_probe_id()
+        mark = f"bus.probe.{id}\0".encode()
+
+        def arrived() -> None:
+            # Another publisher may learn of it a millisecond later; this client's own must know.
+            if self._publisher is not None:
+                self._publisher.wait_for_probe(mark, timeout)
+
+        probe = Probe(mark, lambda: self._ask_for_probe(id, patterns, timeout), arrived)
+        return subscriber.subscribe(patterns, on_event, on_gap, probe, has_room)
 
     @property
     def missed(self) -> int:
-        """Events that the subscriptions of this client have missed, as far as they know."""
+        """Events that all subscriptions together have missed, as far as they know."""
         return self._subscriber.missed if self._subscriber else 0
 
     def _open_subscriber(self) -> "Subscriber":
         from wakebus.broker.pubsub.subscriber import Subscriber
 
         with self._lock:
-            if self._closed:
-                raise NotRunning(CLOSED)
+            self._check_open()
             if self._subscriber is None:
-                self._subscriber = Subscriber(self._plane)
+                self._subscriber = Subscriber(self._locate)
             return self._subscriber
 
-    def _probing(self, what: str) -> "tuple[bytes, Callable[[], Iterator[int]]]":
-        """Return the beginning of a probe's frame, and how it is asked for until it comes."""
-        from wakebus.broker.pubsub.subscriber import ASK_AGAIN_MS, instance
+    def _ask_for_probe(self, id: str, patterns: tuple[str, ...], timeout: float) -> Iterator[int]:
+        """Ask for the probe again and again; yield how long to look out for it, in ms."""
+        from wakebus.broker.pubsub.subscriber import ASK_AGAIN_MS
 
-        probe = instance()
-
-        def asked() -> "Iterator[int]":
-            deadline = time.monotonic() + self.timeout
-            number = 0
-            while time.monotonic() < deadline:
-                pending = self._transport.request("probe", {"instance": probe}, fleeting=True)
+        deadline = time.monotonic() + timeout
+        number = 0
+        while time.monotonic() < deadline:
+            with self._broker.asking("probe", {"instance": id}):
                 yield ASK_AGAIN_MS[min(number, len(ASK_AGAIN_MS) - 1)]
-                self._transport.drop(pending)
-                if pending.error is not None:
-                    raise pending.error
-                number += 1
-            raise self._late_subscription(what)
-
-        return f"bus.probe.{probe}\0".encode(), asked
-
-    def _late_subscription(self, what: str) -> "NotRunning | TimedOut":
-        where, seconds = self._transport.address, f"{self.timeout:g} s"
-        if not self._transport.connected(0):
-            return NotRunning(f"no broker answers at {where} ({seconds}); nothing was subscribed")
-        return TimedOut(
-            f"the broker at {where} did not take the subscription to {what} in {seconds}"
+            number += 1
+        where, seconds = self._broker.address, f"{timeout:g} s"
+        if not self._broker.connected(0):
+            raise NotRunning(f"no broker answers at {where} ({seconds}); nothing was subscribed")
+        raise TimedOut(
+            f"the broker at {where} did not take the subscription to {_some(patterns)} in {seconds}"
         )
 
-    def _arrived(self, mark: bytes) -> None:
-        # Another publisher may learn of it a millisecond later; this client's own must know.
-        if self._publisher is not None:
-            self._publisher.reached(mark, self.timeout)
+    # --- the connection (IO thread) -------------------------------------------------------
 
-    # --- the connection -------------------------------------------------------------------
-
-    def _plane(self) -> "TopicAddresses":
-        """Return where the events are, as the broker wrote it. Raises NotRunning."""
-        from wakebus.broker.address import topic_addresses
-
-        return topic_addresses(self._transport.address, explicit=self._socket is not None)
-
-    def _greet_events(self) -> None:
-        """After a reconnect the broker may be elsewhere, and another one (IO thread)."""
+    def greet(self) -> None:
+        """After a reconnect the broker may be elsewhere, and another one."""
         if self._publisher is None and self._subscriber is None:
             return
         try:
-            plane = self._plane()
+            addresses = self._locate()
         except NotRunning:
             return  # it is gone again; the next connect looks again
         if self._publisher is not None:
-            self._publisher.move(plane.events_in)
+            self._publisher.move_to(addresses.events_in)
         if self._subscriber is not None:
-            self._subscriber.move(plane)
+            self._subscriber.move_to(addresses)
 
-    def _beat_events(self) -> "dict[str, Any]":
-        """Return what a beat says of events (IO thread)."""
+    def heartbeat(self) -> dict[str, Any]:
+        """Return what a heartbeat tells of events."""
         if self._publisher is not None:
-            self._publisher.tend()
+            self._publisher.read_news()
         return {"missed": self._subscriber.missed} if self._subscriber else {}
 
-    def _tell_missed(self, facts: "dict[str, Any]") -> None:
-        """Beat without a name: answered `not_registered`, and counted all the same."""
-        if facts.get("missed"):
-            if self._told is not None:
-                self._transport.drop(self._told)  # a silent broker: they must not pile up
-            told = {**facts, "instance": self.instance}
-            self._told = self._transport.request("beat", told, fleeting=True)
+    # --- the end --------------------------------------------------------------------------
 
-    def _fork_events(self) -> None:
-        """In the child of a fork: publish and subscribe anew, when it is asked for."""
+    def _check_open(self) -> None:
+        if self._closed:
+            raise NotRunning(CLOSED)
+
+    def after_fork(self) -> None:
+        """In the child of a fork: be over; what is subscribed is the parent's."""
         for part in (self._subscriber, self._publisher):
             if part is not None:
                 part.after_fork()
-        self._publisher = self._subscriber = self._told = None
+        self._closed = True
+        self._lock = threading.RLock()
 
-    def _close_events(self, timeout: float) -> None:
+    def close(self, timeout: float) -> None:
+        """End all subscriptions; what was published has a moment to get out."""
+        with self._lock:
+            self._closed = True
         if self._subscriber is not None:
             self._subscriber.close(timeout)
         if self._publisher is not None:
             self._publisher.close()
 
 
-def _some(patterns: "tuple[str, ...]") -> str:
+def _some(patterns: tuple[str, ...]) -> str:
     """Return patterns for an error's text."""
     more = f" and {len(patterns) - 3} more" if len(patterns) > 3 else ""
     return f"{' '.join(patterns[:3])}{more}"

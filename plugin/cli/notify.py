@@ -14,8 +14,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from wakebus.broker import __version__
-from wakebus.broker.client.client import Answer, Client, Receipt
+from wakebus.broker.client.client import Client
 from wakebus.broker.errors import BadToken, NotRunning, TimedOut, WakebusError
+from wakebus.broker.protocol.receipt import Answer, Receipt
 from wakebus.broker.protocol.wire import MAX_BODY
 from wakebus.plugin import sender_identity
 from wakebus.plugin.cli.output import FAILED, LATE, OK, Parser, Usage, echo, echo_json, guarded

@@ -20,10 +20,11 @@ from wakebus.adapters.delivery.adapter_calls import GuardedAdapter
 from wakebus.adapters.delivery.deliver import check_size, reply_to_of, resolve_chat
 from wakebus.adapters.errors import BadChannel, Unavailable
 from wakebus.adapters.settings.environment import Environment
-from wakebus.broker.client.client import Client, Receipt
+from wakebus.broker.client.client import Client
 from wakebus.broker.errors import TimedOut, Undecided, WakebusError
 from wakebus.broker.paths import bus_dir
 from wakebus.broker.protocol.message import from_wire, new_id
+from wakebus.broker.protocol.receipt import Receipt
 from wakebus.plugin.cli import notify
 from wakebus.plugin.cli.chats.results import COURIER, explain, unsettled
 from wakebus.plugin.cli.command import Command

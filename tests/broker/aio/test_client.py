@@ -16,7 +16,7 @@ import pytest
 from fakes.broker import Broker, until
 from fakes.program import frozen
 from wakebus.broker import AsyncClient, AsyncDelivery, Client, Delivery, Event, Gap, Later, Refusal
-from wakebus.broker.aio.subscription import BOX
+from wakebus.broker.aio.subscription import MAX_BUFFERED
 from wakebus.broker.errors import (
     BadTopic,
     NameTaken,
@@ -392,7 +392,8 @@ def test_a_name_with_a_suffix(bus: AsyncClient, client: Client, name: str) -> No
 
 def left(bus: AsyncClient) -> int:
     """Return how many requests are kept."""
-    return len(bus._core._transport._pending) + len(bus._core._transport._outbox)
+    connection = bus._core.connection
+    return len(connection._pending) + len(connection._outbox)
 
 
 def test_a_cancelled_call_leaves_nothing(broker: Broker, name: str) -> None:
@@ -455,8 +456,9 @@ def test_a_cancelled_claim_is_given_up(bus: AsyncClient, client: Client, name: s
 
 def held(bus: AsyncClient) -> bool:
     """Whether it holds a name or a subscription."""
-    receiving, subscriber = bus._core._receiving, bus._core._subscriber
-    return bool(receiving and receiving._names) or bool(subscriber and subscriber._open)
+    topics = bus._core._topics
+    subscriber = topics and topics._subscriber
+    return bool(bus._core.registrations()._names) or bool(subscriber and subscriber._open)
 
 
 # --- the end ----------------------------------------------------------------------------------
@@ -503,7 +505,7 @@ def test_a_cancelled_close_still_closes(bus: AsyncClient, name: str) -> None:
         await asyncio.sleep(0)
         closing.cancel()
         await asyncio.wait([closing])
-        await asyncio.to_thread(until, lambda: bus._core._transport._ended, 30)
+        await asyncio.to_thread(until, lambda: bus._core.connection._ended, 30)
 
     run(main())
 
@@ -556,8 +558,8 @@ else:
     loop.close()
     with Client(timeout=30) as other:
         other.send(sys.argv[1], "two", session="b")
-bus._core._transport._thread.join(60)
-print("ended", not bus._core._transport._thread.is_alive())
+bus._core.connection._thread.join(60)
+print("ended", not bus._core.connection._thread.is_alive())
 del bus
 gc.collect()
 """
@@ -645,7 +647,7 @@ def test_a_slow_consumer_misses_events_and_counts_them_exactly(
     bus: AsyncClient, client: Client, name: str
 ) -> None:
     """What its box does not hold is a gap before the next event; others get all."""
-    many = 3 * BOX
+    many = 3 * MAX_BUFFERED
     all_ = 0
 
     def count(event: Event) -> None:
@@ -668,11 +670,14 @@ def test_a_slow_consumer_misses_events_and_counts_them_exactly(
             async with bus.subscribe(name, on_gap=gaps.append) as events:
                 # This one reads nothing meanwhile.
                 await asyncio.to_thread(publish)
-                numbers = [(await anext(events)).n for _ in range(BOX)]
+                numbers = [(await anext(events)).n for _ in range(MAX_BUFFERED)]
                 await asyncio.to_thread(client.publish, name)
                 while numbers[-1] <= many:
                     numbers.append((await anext(events)).n)
-                assert numbers[:BOX] == [*range(1, BOX + 1)] and numbers[-1] == many + 1
+                assert (
+                    numbers[:MAX_BUFFERED] == [*range(1, MAX_BUFFERED + 1)]
+                    and numbers[-1] == many + 1
+                )
                 assert gaps and sum(gap.missed for gap in gaps) == events.missed == bus.missed
                 assert len(numbers) + events.missed == many + 1
 

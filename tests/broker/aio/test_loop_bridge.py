@@ -3,7 +3,7 @@
 import asyncio
 import threading
 
-from wakebus.broker.aio.loop_bridge import Handover, resolve
+from wakebus.broker.aio.loop_bridge import LoopBridge, resolve
 
 
 def test_one_wake_up_for_all_that_came() -> None:
@@ -11,12 +11,12 @@ def test_one_wake_up_for_all_that_came() -> None:
 
     async def main() -> None:
         loop = asyncio.get_running_loop()
-        handover = Handover(loop, lambda: None)
+        bridge = LoopBridge(loop, lambda: None)
         got: list[int] = []
 
         def post() -> None:
             for number in range(1000):
-                assert handover.post(got.append, number)
+                assert bridge.post(got.append, number)
 
         thread = threading.Thread(target=post)
         thread.start()
@@ -32,15 +32,15 @@ def test_what_comes_while_it_is_taken_is_taken_too() -> None:
     """Nothing stays behind, whoever posts when."""
 
     async def main() -> None:
-        handover = Handover(asyncio.get_running_loop(), lambda: None)
+        bridge = LoopBridge(asyncio.get_running_loop(), lambda: None)
         got: list[int] = []
 
         def again(number: int) -> None:
             got.append(number)
             if number:
-                handover.post(again, number - 1)
+                bridge.post(again, number - 1)
 
-        handover.post(again, 3)
+        bridge.post(again, 3)
         while 0 not in got:
             await asyncio.sleep(0)
         assert got == [3, 2, 1, 0]
@@ -52,24 +52,24 @@ def test_a_loop_that_has_ended_takes_nothing() -> None:
     """Who posts is told, `gone` is called, and nothing is kept."""
     gone: list[int] = []
 
-    async def main() -> Handover:
-        return Handover(asyncio.get_running_loop(), lambda: gone.append(1))
+    async def main() -> LoopBridge:
+        return LoopBridge(asyncio.get_running_loop(), lambda: gone.append(1))
 
-    handover = asyncio.run(main())
-    assert not handover.post(print, "never")
-    assert not handover.post(print, "never")
-    assert gone == [1, 1] and not handover._posted
+    bridge = asyncio.run(main())
+    assert not bridge.post(print, "never")
+    assert not bridge.post(print, "never")
+    assert gone == [1, 1] and not bridge._posted
 
 
 def test_a_wake_up_that_the_loop_never_came_to() -> None:
     """It is not waited for: the loop has ended."""
     gone: list[int] = []
     loop = asyncio.new_event_loop()
-    handover = Handover(loop, lambda: gone.append(1))
-    assert handover.post(print, "never")
+    bridge = LoopBridge(loop, lambda: gone.append(1))
+    assert bridge.post(print, "never")
     loop.close()
-    assert not handover.post(print, "never")
-    assert gone == [1] and not handover._posted
+    assert not bridge.post(print, "never")
+    assert gone == [1] and not bridge._posted
 
 
 def test_a_future_is_resolved_once() -> None:

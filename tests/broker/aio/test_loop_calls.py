@@ -6,14 +6,12 @@ import threading
 import pytest
 
 from fakes.broker import until
-from wakebus.broker.aio.loop_calls import Looping
+from wakebus.broker.aio.loop_calls import LoopCalls
 from wakebus.broker.errors import NotRunning
 
 
 class _Silent:
     """A client that asks nothing."""
-
-    _transport = None
 
     def __init__(self) -> None:
         self.closed = threading.Event()
@@ -22,8 +20,8 @@ class _Silent:
         self.closed.set()
 
 
-def looping() -> Looping:
-    return Looping(_Silent())  # type: ignore[arg-type]
+def loop_calls() -> LoopCalls:
+    return LoopCalls(_Silent(), 5.0)  # type: ignore[arg-type]
 
 
 def test_what_a_thread_returns_or_raises() -> None:
@@ -33,10 +31,10 @@ def test_what_a_thread_returns_or_raises() -> None:
         raise NotRunning("no")
 
     async def main() -> None:
-        found = looping()
-        assert await found._in_thread(lambda: 7, print) == 7
+        found = loop_calls()
+        assert await found.in_thread(lambda: 7, print) == 7
         with pytest.raises(NotRunning, match="no"):
-            await found._in_thread(fail, print)
+            await found.in_thread(fail, print)
 
     asyncio.run(main())
 
@@ -55,8 +53,8 @@ def test_what_nobody_waits_for_is_undone() -> None:
         raise NotRunning("no")
 
     async def main() -> None:
-        found = looping()
-        tasks = [asyncio.create_task(found._in_thread(w, undone.append)) for w in (work, fail)]
+        found = loop_calls()
+        tasks = [asyncio.create_task(found.in_thread(w, undone.append)) for w in (work, fail)]
         await asyncio.sleep(0)
         for task in tasks:
             task.cancel()
@@ -71,14 +69,14 @@ def test_what_is_there_after_the_loop_is_undone_too() -> None:
     """And the client ends, once."""
     go_on = threading.Event()
     undone: list[int] = []
-    found = looping()
+    found = loop_calls()
 
     def work() -> int:
         go_on.wait(30)
         return 7
 
     async def main() -> None:
-        task = asyncio.create_task(found._in_thread(work, undone.append))
+        task = asyncio.create_task(found.in_thread(work, undone.append))
         await asyncio.sleep(0)
         task.cancel()
 

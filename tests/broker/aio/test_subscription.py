@@ -3,10 +3,11 @@
 import asyncio
 from typing import Any
 
-from wakebus.broker.aio.loop_bridge import Handover
-from wakebus.broker.aio.subscription import BOX, AsyncSubscription, OnGap
+from wakebus.broker.aio.loop_bridge import LoopBridge
+from wakebus.broker.aio.subscription import MAX_BUFFERED, AsyncSubscription
 from wakebus.broker.protocol.event import Event
 from wakebus.broker.pubsub.sequences import Gap
+from wakebus.broker.pubsub.subscription import OnGap
 
 
 class _Counts:
@@ -18,7 +19,7 @@ class _Counts:
         self.errors: list[tuple[str, BaseException]] = []
         self.closed = False
 
-    def complain(self, what: str, error: BaseException) -> None:
+    def log_error(self, what: str, error: BaseException) -> None:
         self.errors.append((what, error))
 
     def close(self) -> None:
@@ -29,24 +30,24 @@ def event(number: int) -> Event:
     return Event("a.b", "0" * 16, number, {})
 
 
-def stream(on_gap: OnGap | None = None) -> tuple[AsyncSubscription, _Counts]:
+def opened(on_gap: OnGap | None = None) -> tuple[AsyncSubscription, _Counts]:
     """Return one as the client makes it."""
-    found = AsyncSubscription(Handover(asyncio.get_running_loop(), lambda: None), on_gap)
+    found = AsyncSubscription(LoopBridge(asyncio.get_running_loop(), lambda: None), on_gap)
     counts: Any = _Counts()
     found.subscription = counts
     return found, counts
 
 
-def test_its_box_is_bounded() -> None:
+def test_its_buffer_is_bounded() -> None:
     """Full it has no room; what is taken out makes room."""
 
     async def main() -> None:
-        found, _ = stream()
-        for number in range(BOX):
-            assert found.room()
+        found, _ = opened()
+        for number in range(MAX_BUFFERED):
+            assert found.has_room()
             found.put(event(number))
-        assert not found.room()
-        assert (await anext(found)).n == 0 and found.room()
+        assert not found.has_room()
+        assert (await anext(found)).n == 0 and found.has_room()
 
     asyncio.run(main())
 
@@ -62,7 +63,7 @@ def test_a_gap_is_told_before_its_event() -> None:
     async def main() -> None:
         for given, expected in ((on_gap, ["gap 2", "event"]), (None, ["event"])):
             told.clear()
-            found, _ = stream(given)
+            found, _ = opened(given)
             found.put(Gap("a.b", "0" * 16, 2, 5))
             found.put(event(5))
             assert (await anext(found)).n == 5
@@ -76,7 +77,7 @@ def test_others_have_their_turn() -> None:
     """A thousand events that are there already do not hold up the loop."""
 
     async def main() -> None:
-        found, _ = stream()
+        found, _ = opened()
         for number in range(1000):
             found.put(event(number))
         turns = 0
@@ -97,15 +98,15 @@ def test_others_have_their_turn() -> None:
 
 
 def test_several_may_read_and_all_end() -> None:
-    """Each event goes to one of them; closing ends them, and what is in the box is gone."""
+    """Each event goes to one of them; closing ends them, and what is in the buffer is gone."""
 
     async def main() -> None:
-        found, counts = stream()
+        found, counts = opened()
         tasks = [asyncio.create_task(_all(found)) for _ in range(3)]
         for number in range(10):
             found.put(event(number))
             await asyncio.sleep(0)
-        while found._box:
+        while found._buffer:
             await asyncio.sleep(0)
         found.put(event(11))
         found.close()
@@ -129,7 +130,7 @@ def test_a_handler_that_raises_gets_the_next_event() -> None:
         raise SystemExit(event.n)
 
     async def main() -> None:
-        found, counts = stream()
+        found, counts = opened()
         task = asyncio.create_task(found.run(handler))
         for number in range(3):
             found.put(event(number))

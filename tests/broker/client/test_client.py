@@ -1,5 +1,6 @@
 """The client, with a real broker, and with brokers that are absent, frozen or silent."""
 
+import inspect
 import os
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from fakes.program import frozen
 from fakes.router import Router
 from wakebus.broker import Client, Delivery, Later, Outcome, Refusal
 from wakebus.broker.address import ADDRESS_FILE
+from wakebus.broker.client.calls import BrokerRequest, Call, Calls, PagedCall
 from wakebus.broker.errors import (
     BadFrame,
     BadMessage,
@@ -471,8 +473,8 @@ def test_unknown_is_settled_by_sending_the_same_id(broker: Broker) -> None:
 
 # --- a broker that does not answer ------------------------------------------------------------
 
-Call = Callable[[Client], Any]
-CALLS: dict[str, Call] = {
+AnyCall = Callable[[Client], Any]
+CALLS: dict[str, AnyCall] = {
     "send": lambda c: c.send("w", "x"),
     "send and wait": lambda c: c.send("w", "x", wait=TIMEOUT),
     "ask": lambda c: c.ask("w", "x", wait=TIMEOUT),
@@ -721,12 +723,80 @@ def test_a_sender_imports_nothing_of_weight(broker: Broker) -> None:
     assert ours == {
         "wakebus",
         "wakebus.broker",
-        *(f"wakebus.broker.{room}" for room in ("client", "protocol", "pubsub", "system")),
+        *(f"wakebus.broker.{room}" for room in ("client", "protocol", "system")),
         *(f"wakebus.broker.{name}" for name in ("address", "errors", "paths")),
         *(f"wakebus.broker.system.{name}" for name in ("fork_safety", "zmq_options")),
-        *(f"wakebus.broker.client.{name}" for name in ("calls", "client", "connection")),
-        *(f"wakebus.broker.client.{name}" for name in ("pending_request", "queries")),
+        *(f"wakebus.broker.client.{name}" for name in ("calls", "client", "connection", "core")),
+        "wakebus.broker.client.pending_request",
         *(f"wakebus.broker.protocol.{name}" for name in ("message", "receipt", "wire")),
-        "wakebus.broker.pubsub.topic_plane",
     }
     assert others <= {"pwd"}
+
+
+# --- how calls are run ------------------------------------------------------------------------
+
+
+class Told(Client):
+    """Answers what it is told to; raises what is an error."""
+
+    def __init__(self, *answers: Any) -> None:
+        self.answers: Iterator[Any] = iter(answers)
+        self.asked: list[BrokerRequest] = []
+
+    def _answer(self, asked: BrokerRequest) -> dict[str, Any]:
+        self.asked.append(asked)
+        answer = next(self.answers)
+        if isinstance(answer, Exception):
+            raise answer
+        return {"answer": answer}
+
+
+def two(first: str, second: str = "b") -> Call[list[Any]]:
+    """Ask twice."""
+    one = yield BrokerRequest(first, {})
+    try:
+        other = yield BrokerRequest(second, {}, 2.0)
+    except TimedOut as exc:
+        raise ValueError("too late") from exc
+    return [one["answer"], other["answer"]]
+
+
+def pairs(count: int) -> PagedCall:
+    """Ask for each page of two rows."""
+    for _ in range(count):
+        page = yield BrokerRequest("page", {})
+        yield {"row": page["answer"]}
+        yield {"row": -page["answer"]}
+
+
+def test_each_answer_leads_to_the_next_question() -> None:
+    """The call's own result is what is returned."""
+    told = Told(1, 2)
+    assert told._run(two("a", second="c")) == [1, 2]
+    assert told.asked == [BrokerRequest("a", {}), BrokerRequest("c", {}, 2.0)]
+
+
+def test_an_error_is_raised_where_it_was_asked() -> None:
+    """So the call may make another one of it, or let it pass."""
+    with pytest.raises(ValueError, match="too late"):
+        Told(1, TimedOut("x"))._run(two("a"))
+    with pytest.raises(TimedOut):
+        Told(TimedOut("x"))._run(two("a"))
+
+
+def test_rows_are_asked_for_as_they_are_needed() -> None:
+    """The first page at once, so that an error comes where the call stands; then one by one."""
+    told = Told(1, 2)
+    rows = told._rows(pairs(2))
+    assert len(told.asked) == 1
+    assert [next(rows), next(rows)] == [{"row": 1}, {"row": -1}] and len(told.asked) == 1
+    assert [*rows] == [{"row": 2}, {"row": -2}] and len(told.asked) == 2
+    assert [*Told()._rows(pairs(0))] == []
+    with pytest.raises(TimedOut):
+        Told(TimedOut("x"))._rows(pairs(1))
+
+
+def test_a_call_keeps_its_name_and_words() -> None:
+    """As they stand in calls.py; `self` is the client."""
+    assert Client.trace.__name__ == "trace" and Client.trace.__doc__ == Calls.trace.__doc__
+    assert [*inspect.signature(Client.trace).parameters] == ["self", "id"]

@@ -10,22 +10,22 @@ import pytest
 
 from fakes.broker import until
 from fakes.router import Router
-from wakebus.broker.client.connection import Transport
-from wakebus.broker.client.pending_request import Pending
+from wakebus.broker.client.connection import BrokerConnection
+from wakebus.broker.client.pending_request import PendingRequest
 from wakebus.broker.errors import BadFrame, NotRunning, TimedOut, WakebusError
 
 
 class Side:
-    """The client's side of a transport: what it was told, and what it greets with."""
+    """The client's side of a connection: what it was told, and what it greets with."""
 
     def __init__(self) -> None:
         self.address = ""
         self.frames: list[tuple[str, dict[str, Any]]] = []
         self.greet: Callable[[], None] = lambda: None
 
-    def open(self, path: Path) -> Transport:
+    def open(self, path: Path) -> BrokerConnection:
         self.address = f"ipc://{path}"
-        return Transport(
+        return BrokerConnection(
             lambda: self.address,
             lambda: self.greet(),
             lambda verb, payload: self.frames.append((verb, payload)),
@@ -51,16 +51,16 @@ def router(path: Path) -> Iterator[Router]:
 
 
 @pytest.fixture
-def transport(side: Side, path: Path, router: Router) -> Iterator[Transport]:
+def connection(side: Side, path: Path, router: Router) -> Iterator[BrokerConnection]:
     found = side.open(path)
     assert found.connected(10)
     yield found
     found.close(10)
 
 
-def test_a_request_gets_its_answer(transport: Transport, router: Router) -> None:
+def test_a_request_gets_its_answer(connection: BrokerConnection, router: Router) -> None:
     """An answer finds its request by the sequence, in any order."""
-    one, two = transport.request("list", {"n": 1}), transport.request("list", {"n": 2})
+    one, two = connection.request("list", {"n": 1}), connection.request("list", {"n": 2})
     first, second = router.expect("list", "list")
     router.ok(second, {"n": 2})
     router.ok(first, {"n": 1})
@@ -68,9 +68,9 @@ def test_a_request_gets_its_answer(transport: Transport, router: Router) -> None
     assert (one.answer, two.answer) == ({"n": 1}, {"n": 2})
 
 
-def test_an_error_is_raised_as_its_class(transport: Transport, router: Router) -> None:
+def test_an_error_is_raised_as_its_class(connection: BrokerConnection, router: Router) -> None:
     """`err` becomes the class of its code, with its data."""
-    pending = transport.request("wait", {})
+    pending = connection.request("wait", {})
     router.err(router.next(), "timeout", state="queued")
     assert pending.wait(10)
     assert isinstance(pending.error, TimedOut)
@@ -78,18 +78,18 @@ def test_an_error_is_raised_as_its_class(transport: Transport, router: Router) -
 
 
 def test_what_the_broker_says_by_itself_is_handed_on(
-    transport: Transport, router: Router, side: Side
+    connection: BrokerConnection, router: Router, side: Side
 ) -> None:
     """Frames that answer nothing go to `on_frame`."""
-    transport.request("list", {})
+    connection.request("list", {})
     router.ok(router.next())
     router.say("going", {})
     until(lambda: side.frames == [("going", {})])
 
 
-def test_nonsense_is_passed_over(transport: Transport, router: Router) -> None:
+def test_nonsense_is_passed_over(connection: BrokerConnection, router: Router) -> None:
     """Bytes that are no frame, and answers that nobody waits for, harm nothing."""
-    pending = transport.request("list", {})
+    pending = connection.request("list", {})
     frame = router.next()
     for data in (b"", b"\xff", b"[]", b"{}", b'[9,"ok",1,{}]', b'[1,"ok",77,{}]'):
         router.raw(data)
@@ -98,23 +98,23 @@ def test_nonsense_is_passed_over(transport: Transport, router: Router) -> None:
     assert pending.answer == {"fine": True}
 
 
-def test_what_json_cannot_carry_is_refused_at_once(transport: Transport) -> None:
+def test_what_json_cannot_carry_is_refused_at_once(connection: BrokerConnection) -> None:
     """NaN is an error of the caller, raised to him."""
     with pytest.raises(BadFrame):
-        transport.request("send", {"x": float("nan")})
+        connection.request("send", {"x": float("nan")})
 
 
 def test_a_broker_that_comes_back_gets_what_was_not_answered(
-    transport: Transport, router: Router, side: Side, path: Path
+    connection: BrokerConnection, router: Router, side: Side, path: Path
 ) -> None:
     """After a reconnect: the greeting, then the unanswered in their order, without the fleeting."""
 
     def greet() -> None:
-        transport.request("hello", {}, fleeting=True)
+        connection.request("hello", {}, fleeting=True)
 
     side.greet = greet
-    pending = [transport.request("send", {"n": n}) for n in range(3)]
-    transport.request("got", {}, fleeting=True)
+    pending = [connection.request("send", {"n": n}) for n in range(3)]
+    connection.request("got", {}, fleeting=True)
     frames = router.expect("send", "send", "send")
     router.ok(frames[1])
     assert pending[1].wait(10)
@@ -129,50 +129,52 @@ def test_a_broker_that_comes_back_gets_what_was_not_answered(
 
 
 def test_nothing_is_written_before_the_greeting(
-    router: Router, side: Side, path: Path, transport: Transport
+    router: Router, side: Side, path: Path, connection: BrokerConnection
 ) -> None:
     """Requests that come from other threads in the moment of a reconnect wait for the greeting."""
 
     def greet() -> None:
         time.sleep(0.1)
-        transport.request("hello", {}, fleeting=True)
+        connection.request("hello", {}, fleeting=True)
 
     side.greet = greet
     router.close()
-    until(lambda: not transport.connected(0))
+    until(lambda: not connection.connected(0))
     again = Router(path)
     try:
         deadline = time.monotonic() + 1
         while time.monotonic() < deadline:
-            transport.request("list", {}, fleeting=True)
+            connection.request("list", {}, fleeting=True)
             time.sleep(0.005)
         assert again.next().verb == "hello"
     finally:
         again.close()
 
 
-def test_dropping_tells_whether_it_was_written(transport: Transport, router: Router) -> None:
+def test_dropping_tells_whether_it_was_written(
+    connection: BrokerConnection, router: Router
+) -> None:
     """A request that the socket took may have been read; one that it did not take was not."""
-    written = transport.request("send", {})
+    written = connection.request("send", {})
     router.next()
-    assert transport.drop(written) is True
+    assert connection.drop_request(written) is True
     router.close()
-    until(lambda: not transport.connected(0))
-    unwritten = transport.request("send", {})
-    assert transport.drop(unwritten) is False
+    until(lambda: not connection.connected(0))
+    unwritten = connection.request("send", {})
+    assert connection.drop_request(unwritten) is False
 
 
 def test_what_was_dropped_is_not_written_later(
-    transport: Transport, router: Router, path: Path
+    connection: BrokerConnection, router: Router, path: Path
 ) -> None:
     """An abandoned request leaves the queue: it costs no memory, and a broker never sees it."""
     router.close()
-    until(lambda: not transport.connected(0))
-    transport.drop(transport.request("send", {"body": "x" * 1_000_000}))
-    assert not transport._outbox
+    until(lambda: not connection.connected(0))
+    connection.drop_request(connection.request("send", {"body": "x" * 1_000_000}))
+    assert not connection._outbox
     again = Router(path)
     try:
-        transport.request("list", {})
+        connection.request("list", {})
         again.expect("list")
         assert again.quiet()
     finally:
@@ -181,33 +183,33 @@ def test_what_was_dropped_is_not_written_later(
 
 def test_without_a_broker_nothing_is_connected_or_written(side: Side, path: Path) -> None:
     """Where nobody listens a request waits, unwritten, until its caller gives up."""
-    transport = side.open(path)
-    pending = transport.request("list", {})
-    assert not transport.connected(0.3)
+    connection = side.open(path)
+    pending = connection.request("list", {})
+    assert not connection.connected(0.3)
     assert not pending.wait(0)
-    assert not transport.drop(pending)
-    transport.close(10)
+    assert not connection.drop_request(pending)
+    connection.close(10)
 
 
 def test_another_address_is_taken_up(side: Side, router: Router, bus_root: Path) -> None:
     """While it is not connected it looks for the broker's address again."""
-    transport = side.open(bus_root / "nobody")
+    connection = side.open(bus_root / "nobody")
     try:
-        pending = transport.request("list", {})
+        pending = connection.request("list", {})
         side.address = f"ipc://{router.path}"
         router.ok(router.next())
         assert pending.wait(10)
-        assert transport.address == f"ipc://{router.path}"
+        assert connection.address == f"ipc://{router.path}"
     finally:
-        transport.close(10)
+        connection.close(10)
 
 
 def test_an_address_that_cannot_be_read_or_used_is_passed_over(
     side: Side, router: Router, bus_root: Path
 ) -> None:
     """A lost, wrong or impossible address costs nothing: it is looked at again."""
-    transport = side.open(bus_root / "nobody")
-    address = transport._address
+    connection = side.open(bus_root / "nobody")
+    address = connection._address
     looked: list[str] = []
 
     def failing() -> str:
@@ -221,13 +223,13 @@ def test_an_address_that_cannot_be_read_or_used_is_passed_over(
     try:
         for one in (failing, impossible):
             looked.clear()
-            transport._address = one
+            connection._address = one
             until(lambda: len(looked) > 1)
-        transport._address = address
+        connection._address = address
         side.address = f"ipc://{router.path}"
-        assert transport.connected(10)
+        assert connection.connected(10)
     finally:
-        transport.close(10)
+        connection.close(10)
 
 
 def test_an_impossible_address_is_an_error(side: Side) -> None:
@@ -236,35 +238,35 @@ def test_an_impossible_address_is_an_error(side: Side) -> None:
         side.open(Path("/" + "x" * 150))
 
 
-def test_closing_finishes_every_request(transport: Transport, router: Router) -> None:
+def test_closing_finishes_every_request(connection: BrokerConnection, router: Router) -> None:
     """Who waits is woken without an answer; what is asked afterwards is finished at once."""
-    told: list[Pending] = []
-    waiting = transport.request("list", {}, told.append)
+    told: list[PendingRequest] = []
+    waiting = connection.request("list", {}, told.append)
     router.next()
-    transport.close(10)
-    late = transport.request("list", {}, told.append)
+    connection.close(10)
+    late = connection.request("list", {}, told.append)
     assert waiting.wait(0) and late.wait(0)
     assert [(p.answer, p.error) for p in told] == [(None, None)] * 2
     assert (waiting.written, late.written) == (True, False)
-    assert not transport.connected(0)
+    assert not connection.connected(0)
 
 
-def test_closing_twice_is_harmless(transport: Transport) -> None:
+def test_closing_twice_is_harmless(connection: BrokerConnection) -> None:
     """The second close has nothing to do."""
-    transport.close(10)
-    transport.close(10)
+    connection.close(10)
+    connection.close(10)
 
 
-def test_a_closed_transport_writes_to_no_descriptor(transport: Transport) -> None:
+def test_a_closed_transport_writes_to_no_descriptor(connection: BrokerConnection) -> None:
     """Its wake-up pipe's number may be another file's by now."""
-    number = transport._wake_write
-    transport.close(10)
+    number = connection._wake_write
+    connection.close(10)
     read, write = os.pipe()
     os.set_blocking(read, False)
     os.dup2(write, number)
     try:
-        transport.request("list", {})
-        transport.close(10)
+        connection.request("list", {})
+        connection.close(10)
         with pytest.raises(BlockingIOError):
             os.read(read, 1)
     finally:

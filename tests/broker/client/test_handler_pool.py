@@ -5,41 +5,41 @@ import threading
 import pytest
 
 from fakes.broker import until
-from wakebus.broker.client.handler_pool import Workers
+from wakebus.broker.client.handler_pool import HandlerPool
 
 
 def test_jobs_run_at_once() -> None:
     """No job waits for another: each gets a thread."""
-    workers, all_here = Workers(), threading.Barrier(5)
+    pool, all_here = HandlerPool(), threading.Barrier(5)
     for _ in range(4):
-        workers.run(lambda: all_here.wait(10))
+        pool.run(lambda: all_here.wait(10))
     all_here.wait(10)
-    workers.stop()
+    pool.stop()
 
 
 def test_a_thread_that_is_done_takes_the_next_job() -> None:
     """One job after the other needs one thread."""
-    workers, seen = Workers(), []
+    pool, seen = HandlerPool(), []
     for number in range(20):
-        workers.run(lambda: seen.append(threading.get_ident()))
-        until(lambda n=number: len(seen) > n and workers._idle == 1)  # type: ignore[misc]
+        pool.run(lambda: seen.append(threading.get_ident()))
+        until(lambda n=number: len(seen) > n and pool._idle == 1)  # type: ignore[misc]
     assert len(set(seen)) == 1
-    workers.stop()
+    pool.stop()
 
 
 def test_stopping_ends_the_threads() -> None:
     """Idle ones end at once, busy ones after their job; stop waits for none."""
-    workers, go = Workers(), threading.Event()
+    pool, go = HandlerPool(), threading.Event()
     threads: list[threading.Thread] = []
 
     def job(wait: float) -> None:
         threads.append(threading.current_thread())
         go.wait(wait)
 
-    workers.run(lambda: job(0))
-    workers.run(lambda: job(10))
+    pool.run(lambda: job(0))
+    pool.run(lambda: job(10))
     until(lambda: len(threads) == 2)
-    workers.stop()
+    pool.stop()
     assert any(thread.is_alive() for thread in threads)
     go.set()
     until(lambda: not any(thread.is_alive() for thread in threads))
@@ -52,12 +52,12 @@ def test_a_process_without_threads_is_told(monkeypatch: pytest.MonkeyPatch) -> N
     def no_thread(self: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
-    workers = Workers()
+    pool = HandlerPool()
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", no_thread)
         with pytest.raises(RuntimeError):
-            workers.run(lambda: None)
+            pool.run(lambda: None)
     done = threading.Event()
-    workers.run(done.set)
+    pool.run(done.set)
     assert done.wait(10)
-    workers.stop()
+    pool.stop()

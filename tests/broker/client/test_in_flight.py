@@ -1,5 +1,5 @@
 """
-What a client has in its hands, and what it says of it: the races that a real broker seldom shows,
+Deliveries in flight and their acks: the races that a real broker seldom shows,
 played by a ROUTER that says what the test tells it to.
 """
 
@@ -14,10 +14,10 @@ import pytest
 from fakes.broker import until
 from fakes.router import Router
 from wakebus.broker import Client, Delivery, Later, Outcome, Refusal
-from wakebus.broker.client.connection import Transport
-from wakebus.broker.client.handler_pool import Workers
-from wakebus.broker.client.in_flight import Hands
-from wakebus.broker.client.registrations import Receiver
+from wakebus.broker.client.connection import BrokerConnection
+from wakebus.broker.client.handler_pool import HandlerPool
+from wakebus.broker.client.in_flight import InFlight
+from wakebus.broker.client.registrations import Registrations
 from wakebus.broker.errors import Fenced, NotRegistered, NotRunning
 
 
@@ -80,14 +80,13 @@ def begin(delivery: Delivery, begun: threading.Event, token: str | None = None) 
     begun.set()
 
 
-def receiver(client: Client) -> Receiver:
-    assert client._receiving is not None
-    return client._receiving
+def registrations(client: Client) -> Registrations:
+    return client._core.registrations()
 
 
 def held(client: Client) -> list[str]:
-    hands: Hands = receiver(client)._hands
-    return [item["id"] for item in hands.holding("w")]
+    in_flight: InFlight = registrations(client)._in_flight
+    return [item["id"] for item in in_flight.holding("w")]
 
 
 # --- the usual way ----------------------------------------------------------------------------
@@ -141,7 +140,7 @@ def test_take_more_asks_for_the_next_of_the_lane(
     router.deliver("w", "m1")
     frames = [router.next(without=("beat",)) for _ in range(2)]
     assert [frame.payload.get("more") for frame in frames] == [None, True]
-    assert receiver(client)._hands.holding("w") == [{"id": "m1", "more": True}]
+    assert registrations(client)._in_flight.holding("w") == [{"id": "m1", "more": True}]
 
 
 class Unprintable(Exception):
@@ -202,11 +201,11 @@ def test_where_no_thread_can_start_it_comes_later(
 ) -> None:
     """A process at its limit of threads puts messages off and keeps its connection."""
 
-    def no_thread(self: Workers, job: Any) -> None:
+    def no_thread(self: HandlerPool, job: Any) -> None:
         raise RuntimeError("can't start new thread")
 
     with monkeypatch.context() as patch:
-        patch.setattr(Workers, "run", no_thread)
+        patch.setattr(HandlerPool, "run", no_thread)
         router.deliver("w", "m1")
         frame = router.next()
     assert (frame.verb, frame.payload["after_s"]) == ("later", 1.0)
@@ -354,7 +353,7 @@ def test_a_fenced_ack_of_a_name_that_is_ours_again_is_said_under_the_new_epoch(
     back = Router(router.path)
     try:
         assert back.grant(epoch=3)["holding"] == [{"id": "m1", "more": False}]
-        until(lambda: receiver(client).epoch_of("w") == 3)
+        until(lambda: registrations(client).epoch_of("w") == 3)
         handler.go.set()
         frame = back.next()
         assert (frame.verb, frame.payload["epoch"]) == ("handled", 3)
@@ -390,7 +389,7 @@ def test_an_ack_of_a_name_that_is_lost_for_good_is_let_go(
     router.deliver("w", "m1")
     until(lambda: handler.called)
     router.say("fenced", {"to": "w"})
-    until(lambda: receiver(client).own_name() is None)
+    until(lambda: registrations(client).own_name() is None)
     handler.go.set()
     until(lambda: not held(client))
     assert router.quiet()
@@ -444,14 +443,14 @@ def test_later_comes_again_before_it_is_known_to_be_said(
     router: Router, client: Client, handler: Handler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The broker answers before the thread that said `later` runs on: the delivery is not lost."""
-    request = Transport.request
+    request = BrokerConnection.request
 
-    def slow(self: Transport, verb: str, *args: Any, **options: Any) -> Any:
+    def slow(self: BrokerConnection, verb: str, *args: Any, **options: Any) -> Any:
         pending = request(self, verb, *args, **options)
         time.sleep(0.3 if verb == "later" else 0)
         return pending
 
-    monkeypatch.setattr(Transport, "request", slow)
+    monkeypatch.setattr(BrokerConnection, "request", slow)
     handler.outcome = Later(0.01)
     router.deliver("w", "m1")
     assert router.next().verb == "later"

@@ -13,7 +13,7 @@ import pytest
 from fakes.broker import until
 from fakes.router import Router
 from wakebus.broker import Client, Delivery, Outcome
-from wakebus.broker.client.registrations import Receiver
+from wakebus.broker.client.registrations import Registrations
 from wakebus.broker.errors import BadName, NameTaken, NotRegistered, NotRunning, TimedOut
 from wakebus.broker.protocol.message import new_id
 
@@ -50,9 +50,8 @@ def claim(client: Client) -> Iterator[Callable[..., "Future[int]"]]:
         )
 
 
-def receiver(client: Client) -> Receiver:
-    assert client._receiving is not None
-    return client._receiving
+def registrations(client: Client) -> Registrations:
+    return client._core.registrations()
 
 
 def nothing(delivery: Delivery) -> Outcome:
@@ -142,7 +141,7 @@ def test_no_name_misses_the_greeting(claim: Any, router: Router, client: Client)
         router.grant_all(lambda all_=claims: not all(one.done() for one in all_))  # type: ignore[misc]
         assert {one.result(0) for one in claims} == {1}
         for n in range(8):
-            receiver(client).forget(f"w{turn}-{n}")
+            registrations(client).give_up(f"w{turn}-{n}")
     router.close()
 
 
@@ -168,7 +167,7 @@ def test_a_name_with_a_suffix_is_held_under_that_name(
     assert granted.result(10) == 1
     assert said == {"name": "w", "takeover": False, "suffix": True, "holding": []}
     until(lambda: called == ["w-2"])
-    assert client.names == {"w": "w-2"} and receiver(client).own_name() == "w-2"
+    assert client.names == {"w": "w-2"} and registrations(client).own_name() == "w-2"
     assert router.next().payload["to"] == "w-2"  # handled
 
 
@@ -286,8 +285,8 @@ def test_beats_do_not_pile_up(claim: Any, router: Router, client: Client) -> Non
     router.grant()
     granted.result(10)
     for _ in range(50):
-        receiver(client).beat()
-    assert len(client._transport._pending) <= 2
+        registrations(client).heartbeat({})
+    assert len(client._core.connection._pending) <= 2
 
 
 # --- losing -----------------------------------------------------------------------------------

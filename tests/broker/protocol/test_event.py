@@ -15,7 +15,7 @@ from wakebus.broker.protocol.event import (
     MAX_EVENT,
     MAX_NUMBER,
     Event,
-    Own,
+    OwnStream,
     check_numbers,
     decode,
     encode,
@@ -102,7 +102,7 @@ def test_what_json_cannot_carry(value: object) -> None:
 def test_the_short_way_writes_what_the_exact_one_writes(fields: dict[str, Any]) -> None:
     """EVENTS-3.2: byte for byte, whatever the fields are."""
     exact = encode("a.b", PUB, 7, stamp("a.b", fields, 1.5))
-    assert frame_of(Own("a.b", PUB), 7, fields, 1.5) == exact
+    assert frame_of(OwnStream("a.b", PUB), 7, fields, 1.5) == exact
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_the_short_way_lets_nothing_through(value: object) -> None:
     with pytest.raises((BadMessage, TooBig)) as exact:
         encode("a.b", PUB, 7, stamp("a.b", {"value": value}, 1.5))
     with pytest.raises(type(exact.value)) as short:
-        frame_of(Own("a.b", PUB), 7, {"value": value}, 1.5)
+        frame_of(OwnStream("a.b", PUB), 7, {"value": value}, 1.5)
     assert str(short.value) == str(exact.value)
 
 

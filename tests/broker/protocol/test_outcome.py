@@ -9,20 +9,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wakebus.broker.protocol import wire
-from wakebus.broker.protocol.outcome import MAX_LATER_S, MAX_OUTCOME, Later, Refusal, ack
+from wakebus.broker.protocol.outcome import MAX_LATER_S, MAX_OUTCOME, Later, Refusal, ack_of
 
 
 def test_a_mapping_is_the_outcome() -> None:
     """A mapping, or None, means handled."""
-    assert ack({"turn": 1}) == ("handled", {"outcome": {"turn": 1}})
-    assert ack(MappingProxyType({"a": 1})) == ("handled", {"outcome": {"a": 1}})
-    assert ack(None) == ("handled", {"outcome": None})
+    assert ack_of({"turn": 1}) == ("handled", {"outcome": {"turn": 1}})
+    assert ack_of(MappingProxyType({"a": 1})) == ("handled", {"outcome": {"a": 1}})
+    assert ack_of(None) == ("handled", {"outcome": None})
 
 
 def test_the_outcome_is_a_copy() -> None:
     """A handler that goes on changing what it returned changes nothing."""
     inner: list[int] = [1]
-    _, fields = ack({"inner": inner})
+    _, fields = ack_of({"inner": inner})
     inner.append(2)
     assert fields["outcome"] == {"inner": [1]}
 
@@ -36,26 +36,26 @@ def test_the_outcome_is_a_copy() -> None:
 )
 def test_later_is_a_number_of_seconds(after: Any, seconds: float) -> None:
     """What is no number of seconds, or out of range, becomes the nearest one that is."""
-    assert ack(Later(after)) == ("later", {"after_s": seconds})
-    assert ack(Later(1, "throttled"))[1] == {"after_s": 1.0, "reason": "throttled"}
+    assert ack_of(Later(after)) == ("later", {"after_s": seconds})
+    assert ack_of(Later(1, "throttled"))[1] == {"after_s": 1.0, "reason": "throttled"}
 
 
 @pytest.mark.parametrize("work", ["none", "maybe"])
 def test_later_says_what_was_done(work: Any) -> None:
     """Whether work may have been done; what is no such word is not said."""
-    assert ack(Later(1, work=work))[1] == {"after_s": 1.0, "work": work}
+    assert ack_of(Later(1, work=work))[1] == {"after_s": 1.0, "work": work}
     for odd in ("perhaps", 7, None, ["none"]):
-        assert ack(Later(1, work=odd))[1] == {"after_s": 1.0}  # type: ignore[arg-type]
+        assert ack_of(Later(1, work=odd))[1] == {"after_s": 1.0}  # type: ignore[arg-type]
 
 
 def test_a_refusal_has_a_reason() -> None:
     """Its reason is cut to what the protocol takes, and holds nothing that JSON cannot carry."""
-    verb, fields = ack(Refusal("a\ud800b" + "x" * 2000, {"a": 1}))
+    verb, fields = ack_of(Refusal("a\ud800b" + "x" * 2000, {"a": 1}))
     assert verb == "refused"
     assert fields["outcome"] == {"a": 1}
     assert fields["reason"].startswith("a?bxx")
     assert len(fields["reason"]) == 1000
-    assert ack(Refusal(None))[1]["reason"] == "None"  # type: ignore[arg-type]
+    assert ack_of(Refusal(None))[1]["reason"] == "None"  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_a_refusal_has_a_reason() -> None:
 )
 def test_an_impossible_outcome_is_said_so(outcome: Any, note: str) -> None:
     """The message is handled all the same, with a note that says what was wrong."""
-    verb, fields = ack(outcome)
+    verb, fields = ack_of(outcome)
     assert verb == "handled"
     assert note in fields["outcome"]["note"]
 
@@ -85,8 +85,8 @@ def test_an_outcome_without_end_is_said_so() -> None:
     deep: dict[str, Any] = {}
     for _ in range(wire.MAX_DEPTH + 1):
         deep = {"x": deep}
-    assert "not JSON" in ack(loop)[1]["outcome"]["note"]
-    assert "nested deeper" in ack(deep)[1]["outcome"]["note"]
+    assert "not JSON" in ack_of(loop)[1]["outcome"]["note"]
+    assert "nested deeper" in ack_of(deep)[1]["outcome"]["note"]
 
 
 anything = st.recursive(
@@ -99,5 +99,5 @@ anything = st.recursive(
 @given(anything, st.sampled_from([lambda x: x, Later, Refusal, lambda x: Refusal("no", x)]))
 def test_every_outcome_makes_a_frame(value: Any, wrap: Any) -> None:
     """No value that a handler returns raises, and the ack can always be written."""
-    verb, fields = ack(wrap(value))
+    verb, fields = ack_of(wrap(value))
     wire.decode(wire.encode(verb, 1, fields))

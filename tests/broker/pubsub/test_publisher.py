@@ -15,7 +15,7 @@ from fakes.broker import until
 from wakebus.broker.errors import BadMessage, BadTopic, NotRunning, Refused, TooBig
 from wakebus.broker.protocol.event import Event, decode
 from wakebus.broker.pubsub.publisher import Publisher, one_shot
-from wakebus.broker.pubsub.sequences import LINES
+from wakebus.broker.pubsub.sequences import MAX_STREAMS
 
 
 class Ear:
@@ -203,32 +203,32 @@ def test_it_follows_a_broker_to_another_address(
     """A new folder after a restart: the next look connects there."""
     publisher.publish("a", None, 15)
     other = Ear(f"ipc://{bus_root}/other")
-    publisher.move(f"ipc://{bus_root}/other")
+    publisher.move_to(f"ipc://{bus_root}/other")
     until(partial(heard_after, publisher, other))
     assert other.next().topic == "a"
     other.close()
 
 
 def test_it_waits_until_a_subscription_is_here(ear: Ear, publisher: Publisher) -> None:
-    """`reached`: so that what is published next is not missed by whoever just subscribed."""
+    """So that what is published next is not missed by whoever just subscribed."""
     publisher.publish("a", None, 15)
     threading.Timer(0.05, ear.subscribe, [b"bus.probe.x\0"]).start()
-    publisher.reached(b"bus.probe.x\0", 15)
+    publisher.wait_for_probe(b"bus.probe.x\0", 15)
     assert b"bus.probe.x\0" in publisher._probes
 
 
 def test_news_of_subscriptions_do_not_pile_up(ear: Ear, publisher: Publisher) -> None:
-    """Also when nobody publishes: the beat reads them, and waits for nobody."""
+    """Also when nobody publishes: the heartbeat reads them, and waits for nobody."""
     publisher.publish("a", None, 15)
     ear.subscribe(b"bus.probe.y\0")
 
     def read() -> bool:
-        publisher.tend()
+        publisher.read_news()
         return b"bus.probe.y\0" in publisher._probes
 
     until(read)
     with publisher._lock:
-        thread = threading.Thread(target=publisher.tend)
+        thread = threading.Thread(target=publisher.read_news)
         thread.start()
         thread.join(15)
         assert not thread.is_alive()
@@ -239,8 +239,8 @@ def test_closed_is_closed(ear: Ear, publisher: Publisher) -> None:
     publisher.publish("a", None, 15)
     publisher.close()
     publisher.close()
-    publisher.tend()
-    publisher.reached(b"x", 15)
+    publisher.read_news()
+    publisher.wait_for_probe(b"x", 15)
     with pytest.raises(NotRunning, match="closed"):
         publisher.publish("a", None, 15)
 
@@ -273,8 +273,8 @@ def test_an_address_that_is_none() -> None:
 def test_many_topics_are_bounded(ear: Ear, publisher: Publisher) -> None:
     """After 10,000 topics the publisher has another name, and counts from 1."""
     publisher.publish("a", None, 15)
-    for number in range(LINES):
-        publisher._numbers.add(f"t{number}")
+    for number in range(MAX_STREAMS):
+        publisher._counters.add(f"t{number}")
     publisher.publish("a", None, 15)
     first, second = ear.next(), ear.next()
     assert (first.n, second.n) == (1, 1) and first.pub != second.pub

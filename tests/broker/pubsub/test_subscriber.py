@@ -13,7 +13,7 @@ from fakes.broker import until
 from wakebus.broker.address import TopicAddresses
 from wakebus.broker.errors import NotRunning
 from wakebus.broker.protocol.event import Event, encode, stamp
-from wakebus.broker.pubsub.subscriber import Probe, Subscriber, instance
+from wakebus.broker.pubsub.subscriber import Probe, Subscriber, new_probe_id
 
 BUS, NEW_BUS, PUB = "b" * 16, "c" * 16, "a" * 16
 
@@ -55,14 +55,14 @@ class World:
     """A mouth, a subscriber, and what it is told of the broker."""
 
     def __init__(self, root: Path) -> None:
-        self.plane = TopicAddresses("ipc://unused", f"ipc://{root}/out", BUS)
-        self.mouth = Mouth(self.plane.events_out)
-        self.subscriber = Subscriber(lambda: self.plane)
+        self.addresses = TopicAddresses("ipc://unused", f"ipc://{root}/out", BUS)
+        self.mouth = Mouth(self.addresses.events_out)
+        self.subscriber = Subscriber(lambda: self.addresses)
         self.got: list[Event] = []
 
     def probe(self, mouth: Mouth | None = None, seconds: float = 15) -> Probe:
         """Return a probe that a mouth answers."""
-        topic = f"bus.probe.{instance()}"
+        topic = f"bus.probe.{new_probe_id()}"
 
         def asked() -> Iterator[int]:
             deadline = time.monotonic() + seconds
@@ -113,7 +113,7 @@ def test_events_that_came_before_the_proof_are_not_lost(world: World) -> None:
 
 def test_a_subscription_without_proof_leaves_nothing(world: World) -> None:
     """The probe's own error comes out, and the socket is closed."""
-    deaf = Mouth(world.plane.events_out.replace("/out", "/deaf"))
+    deaf = Mouth(world.addresses.events_out.replace("/out", "/deaf"))
     with pytest.raises(NotRunning, match="nobody"):
         world.subscriber.subscribe(("a",), print, None, world.probe(deaf, 0.1))
     deaf.close()
@@ -124,8 +124,8 @@ def test_it_follows_the_broker_to_another_address(world: World, bus_root: Path) 
     """Open subscriptions are connected there."""
     world.subscriber.subscribe(("a",), world.got.append, None, world.probe())
     other = Mouth(f"ipc://{bus_root}/other")
-    world.plane = world.plane._replace(events_out=f"ipc://{bus_root}/other")
-    world.subscriber.move(world.plane)
+    world.addresses = world.addresses._replace(events_out=f"ipc://{bus_root}/other")
+    world.subscriber.move_to(world.addresses)
     until(lambda: b"\x01a\0" in other.subscribed)
     other.say("a", 7)
     until(lambda: world.got)
@@ -137,13 +137,13 @@ def test_the_word_of_a_new_broker_is_believed(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its name is looked up when an unknown one speaks of the bus; the old one is nobody then."""
-    monkeypatch.setattr("wakebus.broker.pubsub.subscriber.LOOK_S", 0.0)
+    monkeypatch.setattr("wakebus.broker.pubsub.subscriber.LOCATE_S", 0.0)
     world.subscriber.subscribe(("bus.**",), world.got.append, None, world.probe())
     world.mouth.say("bus.endpoint.up", 1, BUS)
     world.mouth.say("bus.endpoint.up", 1, PUB)
     world.mouth.say("bus.endpoint.up", 2, BUS)
     until(lambda: len(world.got) == 2)
-    world.plane = world.plane._replace(bus_pub=NEW_BUS)
+    world.addresses = world.addresses._replace(bus_pub=NEW_BUS)
     world.mouth.say("bus.endpoint.up", 1, NEW_BUS)
     world.mouth.say("bus.endpoint.up", 3, BUS)
     world.mouth.say("bus.endpoint.up", 2, NEW_BUS)
@@ -165,7 +165,7 @@ def test_a_closed_subscriber(world: World) -> None:
 def test_close_ends_a_subscribe_that_waits(world: World) -> None:
     """Whoever waits for the proof is told that the client is closed."""
     said: list[str] = []
-    deaf = Mouth(world.plane.events_out.replace("/out", "/deaf"))
+    deaf = Mouth(world.addresses.events_out.replace("/out", "/deaf"))
 
     def wait() -> None:
         try:

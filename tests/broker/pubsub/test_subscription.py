@@ -15,7 +15,7 @@ PUB, BUS = "a" * 16, "b" * 16
 
 
 class Thread:
-    """The little that a subscription knows of its subscriber."""
+    """The little that a subscription knows of its thread."""
 
     def __init__(self) -> None:
         self.missed = self.woken = 0
@@ -24,7 +24,7 @@ class Thread:
         """Only BUS is the broker."""
         return pub == BUS
 
-    def leave_child(self, error: BaseException | None = None) -> None:
+    def exit_child(self, error: BaseException | None = None) -> None:
         """Nobody has forked."""
 
     def wake(self) -> None:
@@ -38,12 +38,11 @@ class Heard:
     def __init__(self, *patterns: str) -> None:
         self.all: list[Event | Gap] = []
         self.thread = Thread()
-        thread: Any = self.thread
-        self.it = Subscription(thread, patterns, self.all.append, self.all.append)
+        self.it = Subscription(self.thread, patterns, self.all.append, self.all.append)
 
     def take(self, topic: str, n: int = 1, pub: str = PUB, **fields: Any) -> None:
         """Let an event come."""
-        self.it.take(encode(topic, pub, n, stamp(topic, fields, 1.0)))
+        self.it.on_frame(encode(topic, pub, n, stamp(topic, fields, 1.0)))
 
     def topics(self) -> list[str]:
         """Return the topics of all events."""
@@ -72,7 +71,7 @@ def test_the_first_and_the_following_are_decoded_alike() -> None:
     heard = Heard("a")
     frames = [encode("a", PUB, n, stamp("a", {"x": [n, {"y": None}]}, 1.5)) for n in (1, 2, 3)]
     for frame in frames:
-        heard.it.take(frame)
+        heard.it.on_frame(frame)
     assert heard.all == [decode(frame) for frame in frames]
     assert isinstance(heard.all[2], Event) and heard.all[2].src == "a"
 
@@ -118,9 +117,9 @@ def test_garbage_is_an_event_or_nothing(noise: bytes, start: int, end: int) -> N
     try:
         heard = Heard("**")
         good = encode("a.b", PUB, 1, stamp("a.b", None, 1.0))
-        heard.it.take(good)
+        heard.it.on_frame(good)
         for frame in (noise, good[:start] + noise + good[end:], good[:29] + noise):
-            heard.it.take(frame)
+            heard.it.on_frame(frame)
         heard.take("good")
         assert isinstance(heard.all[0], Event) and heard.all[-1].topic == "good"
     finally:
@@ -139,7 +138,7 @@ def test_a_known_head_opens_no_door(rest: bytes) -> None:
     """What `decode` refuses is refused behind a head that is known, too."""
     heard = Heard("**")
     heard.take("a.b", 1)
-    heard.it.take(b"a.b\0" + PUB.encode() + rest)
+    heard.it.on_frame(b"a.b\0" + PUB.encode() + rest)
     heard.take("a.b", 2)
     assert [one.n for one in heard.all] == [1, 2] and heard.it.missed == 0
 
@@ -152,10 +151,9 @@ def test_a_handler_that_raises_is_logged_once_for_each_kind(
     def fail(item: Event | Gap) -> None:
         raise {1: KeyError, 2: ValueError, 3: SystemExit}.get(item.n % 4, KeyError)(item.n)
 
-    thread: Any = Thread()
-    it = Subscription(thread, ("a",), fail, fail)
+    it = Subscription(Thread(), ("a",), fail, fail)
     for n in (1, 2, 3, 4, 5, 6, 9):
-        it.take(encode("a", PUB, n, stamp("a", {"secret": "hush"}, 1.0)))
+        it.on_frame(encode("a", PUB, n, stamp("a", {"secret": "hush"}, 1.0)))
     assert it.received == 7 and it.missed == 2
     said = [record.getMessage() for record in caplog.records]
     assert len(said) == 4 and len(set(said)) == 4
@@ -166,10 +164,9 @@ def test_a_handler_that_raises_is_logged_once_for_each_kind(
 
 def test_what_is_no_event_is_told_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
     """EVENTS-3.4: dropped; a peer's mistake is no traceback of this program."""
-    thread: Any = Thread()
-    it = Subscription(thread, ("**",), lambda event: None, None)
+    it = Subscription(Thread(), ("**",), lambda event: None, None)
     for frame in (b"a.b\0zz\0{}", b"", b"a\0" + PUB.encode() + b" 1\0{"):
-        it.take(frame)
+        it.on_frame(frame)
     assert len(caplog.records) == 1 and caplog.records[0].exc_info is None
     assert "an event was dropped" in caplog.text
 

@@ -105,12 +105,12 @@ def work():
     mine = bus.send(name, "1", wait=30)
     claimed = bus.send(name, "2", sender=name, wait=30)
     listed = {row["name"]: row["pid"] for row in bus.list() if row["state"] == "live"}
-    return [bus.instance, mine.id, claimed.id, listed[name]]
+    return [bus._core.instance, mine.id, claimed.id, listed[name]]
 
 found = child(work)
 bus.send(name, "3", wait=30)
 bus.close()
-tell(pid=os.getpid(), own=bus.instance, found=found, got=got)
+tell(pid=os.getpid(), own=bus._core.instance, found=found, got=got)
 """,
     )
     instance, mine, claimed, holder = told["found"]
@@ -262,7 +262,7 @@ bus.declare(name)
 def generation(left):
     if left % 2:
         bus.send(name, str(left))
-    return [bus.instance, *(child(lambda: generation(left - 1)) if left else [])]
+    return [bus._core.instance, *(child(lambda: generation(left - 1)) if left else [])]
 
 tell(found=generation(5))
 """,
@@ -375,10 +375,11 @@ bus.register(name, deliveries.append)
 ours = bus.subscribe(name, print)
 bus.publish(name)
 bus.send(name, "x", wait=30)
-receiving = bus._receiving
-locks = [bus._lock, bus._transport._lock, bus._publisher._lock, bus._subscriber._lock,
-         receiving._lock, receiving._workers._lock, receiving._hands._lock,
-         receiving._hands._saying]
+core = bus._core
+names, topics = core.registrations(), core.topics()
+locks = [core._lock, core.connection._lock, topics._lock, topics._publisher._lock,
+         topics._subscriber._lock, names._lock, names._pool._lock, names._in_flight._lock,
+         names._in_flight._sending]
 held, over = threading.Event(), threading.Event()
 
 def hold():
@@ -588,7 +589,7 @@ parent = os.getpid()
 signal.signal(signal.SIGUSR1, fork)
 tell(pid=parent)
 sys.stdin.readline()
-thread(lambda: until(lambda: bus._transport._pending) and tell(waits=True))
+thread(lambda: until(lambda: bus._core.connection._pending) and tell(waits=True))
 started = time.monotonic()
 found = said(work)
 if os.getpid() != parent:
@@ -622,9 +623,9 @@ def test_a_fork_in_a_signal_handler_while_a_client_is_made(
         shared_broker,
         name,
         """
-from wakebus.broker.client import connection as transport
+from wakebus.broker.client import connection
 children = []
-really_open = transport._open
+really_open = connection._open
 
 def open_and_fork(address):
     found = really_open(address)
@@ -637,7 +638,7 @@ def fork(*_):
     if not children[0]:
         guard()
 
-transport._open = open_and_fork
+connection._open = open_and_fork
 signal.signal(signal.SIGUSR1, fork)
 with Client(timeout=30) as bus:
     bus.declare(name)

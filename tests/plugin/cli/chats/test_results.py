@@ -5,8 +5,9 @@ from typing import Any, cast
 import pytest
 
 from wakebus.adapters.base import ChannelResult
-from wakebus.broker.client.client import Client, Receipt
+from wakebus.broker.client.client import Client
 from wakebus.broker.errors import TimedOut
+from wakebus.broker.protocol.receipt import Receipt
 from wakebus.plugin.cli.chats import results as late
 from wakebus.plugin.cli.output import hint, status_of
 

@@ -15,8 +15,9 @@ from fakes.here import Here
 from fakes.platform import Platform
 from wakebus.adapters.courier.status_file import read_status
 from wakebus.adapters.errors import Unavailable
-from wakebus.broker.client.client import Client, Receipt
+from wakebus.broker.client.client import Client
 from wakebus.broker.errors import Undecided
+from wakebus.broker.protocol.receipt import Receipt
 from wakebus.plugin.cli import notify
 from wakebus.plugin.cli.chats import send
 
