@@ -157,6 +157,15 @@ def test_every_verb_it_shows_exists(page: str) -> None:
     assert used and used <= set(VERBS)
 
 
+@pytest.mark.parametrize("name", [*NAMES, "CONTRIBUTING.md"])
+def test_every_path_it_names_exists(name: str) -> None:
+    """`broker/core/mailbox.py`; a shape of names (`cli/<verb>.py`) is none."""
+    page = (ROOT / name).read_text(encoding="utf-8")
+    paths = re.findall(r"`((?:broker|adapters|plugin|wakebus|tests|deploy)/[\w./-]*)`", page)
+    assert len(paths) > 10
+    assert not [path for path in paths if not (ROOT / path).exists()]
+
+
 @PAGES
 def test_every_document_it_links_to_exists(page: str) -> None:
     """Relative links."""
