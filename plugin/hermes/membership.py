@@ -66,33 +66,32 @@ class Membership:
         self.client: Client | None = None
         self.host: Any = None
         self.context: Context | None = None
-        self.screen: Any = None
         self.endpoint = self.lost = ""
         self.in_hand = 0
-        self._asked = False  # for a broker
-        self._told_name = ""
-        self._there = True  # the broker, once registered
+        self._broker_asked = False
+        self._name_note = ""
+        self._broker_there = True  # once registered
         self._stop, self._ready = threading.Event(), threading.Event()
-        self._count = threading.Lock()
+        self._in_hand_lock = threading.Lock()
         self._dispatch: Dispatch | None = None
-        self._upkeep: Maintenance | None = None
+        self._maintenance: Maintenance | None = None
 
     # --- joining --------------------------------------------------------------------------
 
     def join(self) -> None:
         """Be on the bus when this returns. Raises WakebusError: call it again later."""
         if self.rules is None:
-            self.rules = RulesFile(on_error=self._complain)
+            self.rules = RulesFile(on_error=self._on_rules_error)
             warn(self.rules.current(), self._say)
         if self.client is None:
-            self._have_broker()
+            self._ensure_broker()
             self.client = Client()
         self._register(self.rules, self.client)
 
-    def _have_broker(self) -> None:
-        if self._asked and stop_mark(bus_dir()).exists():
+    def _ensure_broker(self) -> None:
+        if self._broker_asked and stop_mark(bus_dir()).exists():
             raise NotRunning(STOPPED)
-        self._asked = True
+        self._broker_asked = True
         sweep()
         start_broker()
 
@@ -121,19 +120,19 @@ class Membership:
             ruled=rules.current().endpoint or "",
             profile=profile_of(str(hermes_home()), self._profile),
         )
-        if found.note and found.note != self._told_name:
-            self._told_name = found.note
+        if found.note and found.note != self._name_note:
+            self._name_note = found.note
             log.warning("%s", found.note)
         return found.name
 
     def _open(self, name: str, rules: RulesFile, client: Client) -> None:
         """Make what receives as `name`; messages wait for it in `_receive`."""
         answers = Answers(client, name, self._stop)
-        self.host, self.screen = self._make_host(self.live, name, answers, self._stop)
+        self.host, screen = self._make_host(self.live, name, answers, self._stop)
         self.context = Context(context_file(bus_dir(), name))
-        self._dispatch = Dispatch(name, rules, self.host, self.context, screen=self.screen)
+        self._dispatch = Dispatch(name, rules, self.host, self.context, screen=screen)
         events = RuleSubscriptions(client, name, rules, self._say)
-        self._upkeep = Maintenance(client, rules, events, self._say)
+        self._maintenance = Maintenance(client, rules, events, self._say)
         self.endpoint = name
 
     def _host(
@@ -171,25 +170,25 @@ class Membership:
         if self._dispatch is None or self._stop.is_set():
             delivery.lost = True
             raise NotRunning(ENDED)
-        with self._count:
+        with self._in_hand_lock:
             self.in_hand += 1
         try:
             return self._dispatch.handle(delivery)
         finally:
-            with self._count:
+            with self._in_hand_lock:
                 self.in_hand -= 1
 
     def maintain(self) -> None:
         """Keep a broker running, follow the rules. Call it a few times a second."""
-        if self._upkeep is not None and not self.lost:
-            self._upkeep.check()
-            self._tell_broker()
+        if self._maintenance is not None and not self.lost:
+            self._maintenance.check()
+            self._log_broker()
 
-    def _tell_broker(self) -> None:
+    def _log_broker(self) -> None:
         """Say once that the broker went away, and once that it is back."""
         there = self.client is not None and self.client.connected(0)
-        if there != self._there:
-            self._there = there
+        if there != self._broker_there:
+            self._broker_there = there
             self._say(f"{self.endpoint}: {BACK if there else GONE}")
 
     def _on_lost(self, why: str) -> None:
@@ -214,7 +213,7 @@ class Membership:
     def _source(self) -> str:
         return self.rules.current().source if self.rules else ""
 
-    def _complain(self, error: Exception) -> None:
+    def _on_rules_error(self, error: Exception) -> None:
         log.warning("%s\nThe last good rules stay in force.", error)
 
     def _say(self, text: str) -> None:

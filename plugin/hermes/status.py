@@ -60,11 +60,11 @@ def broker_facts() -> StatusFacts:
 
 
 def _listening(runtime: "Runtime", member: "Membership") -> StatusFacts:
-    facts: StatusFacts = {"rules": _rules(member)}
+    facts: StatusFacts = {"rules": _rules_facts(member)}
     if member.client is not None:
         facts["connected"] = member.client.connected(0)
     if member.live.mode == "gateway":
-        facts["gateway_turns"] = _grant()
+        facts["gateway_turns"] = _grant_facts()
     if member.context is not None:
         facts["waiting_context"] = _waiting(member)
     facts |= {"in_hand": member.in_hand, "turns_open": runtime.tracker.count()}
@@ -73,7 +73,7 @@ def _listening(runtime: "Runtime", member: "Membership") -> StatusFacts:
     return facts
 
 
-def _rules(member: "Membership") -> StatusFacts:
+def _rules_facts(member: "Membership") -> StatusFacts:
     if member.rules is None:
         return {"source": ""}
     rules, error = member.rules.current(), member.rules.error
@@ -84,7 +84,7 @@ def _rules(member: "Membership") -> StatusFacts:
     )
 
 
-def _grant() -> StatusFacts:
+def _grant_facts() -> StatusFacts:
     from wakebus.plugin.hermes.shared.turn_grant import HOW_TO_GRANT, granted
 
     return {"on": True} if granted() else {"on": False, "turn_on": HOW_TO_GRANT}

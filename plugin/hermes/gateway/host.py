@@ -111,12 +111,12 @@ class GatewayHost:
 
     def ready(self, session: str, job: Job, cancel: Cancel) -> None:
         """Return when the session is idle. `cancel` is not looked at: here only a stop ends."""
-        if self._turns.until_idle(self._whose(session)):
+        if self._turns.until_idle(self._conversation_of(session)):
             job.outcome["queued_behind"] = True
 
     def turn(self, order: TurnRequest) -> TurnResult:
         """Run a turn in the person's session and wait for its end."""
-        whose = self._whose(order.session)
+        whose = self._conversation_of(order.session)
         self._spoke.put(order.session, False)
         return self._turns.run(order, whose)
 
@@ -132,9 +132,9 @@ class GatewayHost:
             told["channel"] = turn.shown
         return told or {"unsent": {"text": turn.answer[:TOLD]}}
 
-    def _whose(self, session: str) -> Conversation:
+    def _conversation_of(self, session: str) -> Conversation:
         found: Conversation | None = self._routed.get(session) or self._router.known(session)
-        if found is None:  # pushed out, and not stored: it is placed again
+        if found is None:  # pushed out, and not stored: it is routed again
             raise NotNow(f"session {session!r} is looked for again")
         return found
 
@@ -191,11 +191,11 @@ class GatewayHost:
         def may_show(channel: str, session: str) -> bool:
             if session:
                 return session in names
-            return not channel or self._whole(channel) in names
+            return not channel or self._with_chat(channel) in names
 
         return may_show
 
-    def _whole(self, channel: str) -> str:
+    def _with_chat(self, channel: str) -> str:
         """Return a channel with its chat, also where it says only the platform: home."""
         try:
             found = self._conversations.home(channels.parse(channel))

@@ -56,17 +56,19 @@ class SessionRouter:
         """Return the plan with the session's key, and whose it is; see receive/host.py."""
         try:
             if plan.context and plan.wake != "silent":
-                return self._context(delivery.message, plan)
+                return self._route_context(delivery.message, plan)
             if plan.prints == "channel" and delivery.message.channel:
-                if why := self._no_chat(delivery.message.channel):
+                if why := self._print_obstacle(delivery.message.channel):
                     return Later(AGAIN_S, why)
                 if plan.command is None:  # else something is done all the same
-                    self._check(channels.parse(delivery.message.channel), registry.known())
+                    self._require_platform(
+                        channels.parse(delivery.message.channel), registry.known()
+                    )
         except (Unroutable, BadChannel) as exc:
             return Refusal(str(exc))
         return plan, None
 
-    def _context(
+    def _route_context(
         self, message: Message, plan: Plan
     ) -> tuple[Plan, Conversation | None] | Later | Refusal:
         turn = plan.wake == "immediate"
@@ -74,7 +76,7 @@ class SessionRouter:
             plan, turn = plan._replace(wake="next_turn", note=UNGRANTED), False
         if (why := self._hermes.away()) and (turn or not self._hermes.has_sessions()):
             return Later(AGAIN_S, why)
-        found = self._whose(message, plan, turn)
+        found = self._conversation_for(message, plan, turn)
         if found is None:
             return plan._replace(wake="silent", prints="terminal", note=NOWHERE), None
         if isinstance(found, str):
@@ -85,11 +87,13 @@ class SessionRouter:
             return Later(AGAIN_S, why)
         return plan._replace(session=found.key), found
 
-    def _whose(self, message: Message, plan: Plan, turn: bool) -> Conversation | str | None:
+    def _conversation_for(
+        self, message: Message, plan: Plan, turn: bool
+    ) -> Conversation | str | None:
         """Return the session, or the channel whose first session it will be, or None: nowhere."""
         if message.session:
-            return self._named(message.session)
-        asked = self._asked(message)
+            return self._named_session(message.session)
+        asked = self._that_asked(message)
         if asked and not message.channel:
             return asked
         channel = self._channel(message, plan)
@@ -101,21 +105,21 @@ class SessionRouter:
             return self._in_chat(channel)
         return self._conversations.in_chat(channel) or canonical_token(channel)
 
-    def _asked(self, message: Message) -> Conversation | None:
+    def _that_asked(self, message: Message) -> Conversation | None:
         for id in (message.reply_to, message.cause):
             key = self._sent_from(id) if id else ""
             if key and (found := self.known(key)):
                 return found
         return None
 
-    def _named(self, key: str) -> Conversation:
+    def _named_session(self, key: str) -> Conversation:
         found = self._conversations.by_key(key)
         if found is None:
             raise Unroutable(f"no such session: {key!r}; {_ENDED}")
         # Settings that make keys have changed: a turn there would be in another session.
         if self._hermes.key_of(found.source) != key:
             raise Unroutable(f"session {key!r} is no longer where its chat leads; {_ENDED}")
-        if (known := self._may(found)) is None:
+        if (known := self._if_allowed(found)) is None:
             who = getattr(found.source, "user_id", None) or "nobody that is known"
             raise Unroutable(f"session {key!r} is of {who}, who may not talk to this agent (now)")
         return known
@@ -123,9 +127,9 @@ class SessionRouter:
     def known(self, key: str) -> Conversation | None:
         """Return the stored session with this key, if turns may be run in it now."""
         found = self._conversations.by_key(key)
-        return None if found is None else self._may(found)
+        return None if found is None else self._if_allowed(found)
 
-    def _may(self, found: Conversation) -> Conversation | None:
+    def _if_allowed(self, found: Conversation) -> Conversation | None:
         if self._hermes.may_talk(found.source):
             return found
         return found._replace(owner=True) if self._of_owner(found) else None
@@ -143,12 +147,12 @@ class SessionRouter:
         if not message.channel:
             return self._only_home() if plan.reply == "home" else None
         channel = channels.parse(message.channel)
-        self._check(channel)
+        self._require_platform(channel)
         if plan.reply == "home":
             channel = Channel(channel.platform, None, None, channel.platform)
         return self._conversations.home(channel)
 
-    def _check(self, channel: Channel, others: Collection[str] = ()) -> None:
+    def _require_platform(self, channel: Channel, others: Collection[str] = ()) -> None:
         """Raise Unroutable where neither this gateway has the platform nor `others`."""
         known = self._hermes.platforms()
         if channel.platform.lower() not in (*known, *others):
@@ -184,7 +188,7 @@ class SessionRouter:
         threads = self._conversations.threads(channel)
         return f"{text} or a thread, as {threads[0]}" if threads and not channel.thread else text
 
-    def _no_chat(self, named: str) -> str:
+    def _print_obstacle(self, named: str) -> str:
         """Return why a print cannot go to this channel now, though later it can; or ""."""
         try:
             channel = channels.parse(named)

@@ -106,7 +106,7 @@ class GatewayTurns:
             except CannotBegin as exc:
                 outcome |= {"error": str(exc), "ended": time.time()}
                 return TurnResult("", outcome, began=False)
-            outcome |= {"started": time.time(), **self._waited(order, waited)}
+            outcome |= {"started": time.time(), **self._waiting_facts(order, waited)}
             deadline = time.monotonic() + order.timeout if order.timeout else None
             error = self._until_ended(conversation, turn, delivery, deadline)
             outcome["ended"] = time.time()
@@ -115,9 +115,9 @@ class GatewayTurns:
                     hidden = order.jobs[-1].plan.reply in ("sender", "none")
                     self.abandoned.put(turn.session_id, hidden)
                 return TurnResult("", outcome | {"error": error}, began=turn.began.is_set())
-            return self._judged(order, conversation, turn, delivery, outcome)
+            return self._result_of(order, conversation, turn, delivery, outcome)
 
-    def _waited(self, order: TurnRequest, waited: bool) -> dict[str, Any]:
+    def _waiting_facts(self, order: TurnRequest, waited: bool) -> dict[str, Any]:
         arrived = order.jobs[0].arrived
         seconds = time.monotonic() - arrived if arrived else 0.0
         behind = [job.outcome.pop("queued_behind", False) for job in order.jobs]
@@ -139,7 +139,7 @@ class GatewayTurns:
         self, order: TurnRequest, conversation: Conversation, delivery: TrackedDelivery
     ) -> str:
         """Return "" when the turn is Hermes's, else what goes on there instead."""
-        if not self._granted():  # then it is placed again, as a note
+        if not self._granted():  # then it is routed again, as a note
             raise NotNow("the grant for gateway turns was taken away")
         try:
             return self._hermes.begin(
@@ -185,10 +185,10 @@ class GatewayTurns:
             if not delivery.done.is_set() and self._goes_on(conversation):
                 quiet = time.monotonic()
             elif time.monotonic() - quiet > self._intervals.settle:
-                return self._unsaid(turn)
+                return self._untold_end(turn)
         return ""
 
-    def _unsaid(self, turn: TrackedTurn) -> str:
+    def _untold_end(self, turn: TrackedTurn) -> str:
         if turn.began.is_set():
             return "the turn failed: Hermes did not say how it ended (agent.log may)"
         if why := self._hermes.away():
@@ -201,7 +201,7 @@ class GatewayTurns:
         except NotNow:  # it drains or reconnects; the turn may go on all the same
             return self._hermes.in_turn(conversation.key)
 
-    def _judged(
+    def _result_of(
         self,
         order: TurnRequest,
         conversation: Conversation,

@@ -10,11 +10,13 @@ import threading
 from pathlib import Path
 from typing import Any, Final
 
+import yaml
+
 from wakebus.broker.paths import hermes_home
 from wakebus.plugin.install import next_steps
+from wakebus.plugin.install.hermes_config import GRANT
 
-KEYS: Final = ("plugins", "entries", "wakebus", "allow_gateway_injection")
-LINE: Final = f"{'.'.join(KEYS)}: true"
+LINE: Final = f"{'.'.join(GRANT)}: true"
 HOW: Final = f"`{LINE}` in config.yaml turns gateway turns on"
 
 
@@ -39,22 +41,20 @@ def granted(home: Path | None = None) -> bool:
         stamp = (str(file), stat.st_mtime_ns, stat.st_size, stat.st_ino)
         with _lock:
             if not _last or _last[0][0] != stamp:
-                _last[:] = [(stamp, said(_load(file)))]
+                _last[:] = [(stamp, is_granted(_load(file)))]
             return _last[0][1]
     except OSError:
         return False
 
 
-def said(config: Any) -> bool:
+def is_granted(config: Any) -> bool:
     """Return whether a config says the grant."""
-    for key in KEYS:
+    for key in GRANT:
         config = config.get(key) if isinstance(config, dict) else None
     return config is True
 
 
 def _load(file: Path) -> Any:
-    import yaml  # only where a gateway runs
-
     try:
         return yaml.safe_load(file.read_text(encoding="utf-8"))
     except OSError:

@@ -69,9 +69,9 @@ class CliHost:
     def ready(self, session: str, job: Job, cancel: Cancel) -> None:
         """Wait until the CLI rests; a message that interrupts does not wait."""
         while not (job.interrupts or self._hermes.idle):
-            self._unless_cut(cancel)
+            self._raise_if_cut(cancel)
             self._stop.wait(POLL_S)
-        self._unless_cut(cancel)
+        self._raise_if_cut(cancel)
 
     def turn(self, order: TurnRequest) -> TurnResult:
         """Hand the prompt over, and wait for the end of its turn."""
@@ -81,12 +81,12 @@ class CliHost:
                 raise NotNow("the CLI is not ready for prompts yet")
             if any(job.interrupts for job in order.jobs):
                 self._hermes.interrupt(tracked.began.is_set)
-            if not self._begins(order, text, tracked):
+            if not self._wait_for_begin(order, text, tracked):
                 error = "Hermes took the prompt and began no turn; see the terminal"
                 outcome = {"error": error, "started": started, "ended": time.time()}
                 return TurnResult("", outcome, began=False, cut_off=order.cancel.asked)
-            late = self._runs(order, tracked)
-        return self._judged(order, tracked, started, late)
+            late = self._wait_for_end(order, tracked)
+        return self._result_of(order, tracked, started, late)
 
     def answer(self, order: TurnRequest, turn: TurnResult) -> dict[str, Told]:
         """The person has seen it; it also goes where the plan says."""
@@ -96,25 +96,25 @@ class CliHost:
 
     # --- a turn -----------------------------------------------------------------------------
 
-    def _unless_cut(self, cancel: Cancel) -> None:
+    def _raise_if_cut(self, cancel: Cancel) -> None:
         if self._stop.is_set():
             raise NotRunning(STOPPING)
         if cancel.asked:
             raise NotNow(GAVE_WAY)
 
-    def _begins(self, order: TurnRequest, text: str, tracked: TrackedTurn) -> bool:
+    def _wait_for_begin(self, order: TurnRequest, text: str, tracked: TrackedTurn) -> bool:
         """Wait for the turn's beginning; False when the prompt is gone and the CLI rests."""
         rests_since = time.monotonic()
         while not tracked.began.wait(POLL_S):
             if (order.cancel.asked or self._stop.is_set()) and self._hermes.withdraw(text):
-                self._unless_cut(order.cancel)
+                self._raise_if_cut(order.cancel)
             if self._hermes.is_queued(text) or not self._hermes.idle:
                 rests_since = time.monotonic()
             elif time.monotonic() - rests_since > IDLE_S:
                 return False
         return True
 
-    def _runs(self, order: TurnRequest, tracked: TrackedTurn) -> bool:
+    def _wait_for_end(self, order: TurnRequest, tracked: TrackedTurn) -> bool:
         """Wait for the turn's end; return whether it was ended by its time limit."""
         began = rests_since = time.monotonic()
         while not tracked.ended.wait(POLL_S):
@@ -129,7 +129,7 @@ class CliHost:
                 break
         return False
 
-    def _judged(
+    def _result_of(
         self, order: TurnRequest, tracked: TrackedTurn, started: float, late: bool
     ) -> TurnResult:
         outcome: dict[str, Any] = {"started": started, "ended": time.time()}

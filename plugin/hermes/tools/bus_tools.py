@@ -82,20 +82,20 @@ def handler(runtime: "Runtime", act: Act) -> Callable[..., str]:
 def bus_send(runtime: "Runtime", args: Args, facts: Mapping[str, Any]) -> ToolResult:
     """Send one message; return its state, what that means, and its id."""
     target, type_, text = (_required(args, name) for name in ("target", "type", "text"))
-    channel, wait = _channel(runtime, args), _wait(args)
+    channel, wait = _channel(runtime, args), _wait_seconds(args)
     given = {name: _optional(args, name) for name in ("session", "wake", "reply_to", "id")}
     fields: dict[str, Any] = {name: value for name, value in given.items() if value}
     with broker_connection(runtime) as (client, sender, token):
         fields |= {"type": type_, "channel": channel, "sender": sender}
-        fields |= {"timeout": SEND_S, **_because(runtime, sender, facts)}
-        receipt = _proven(client, token, target, text, fields)
+        fields |= {"timeout": SEND_S, **_causality(runtime, sender, facts)}
+        receipt = _send_proven(client, token, target, text, fields)
         _count_sent(runtime, receipt.id)
         if wait and receipt.state not in ("handled", "dead"):
-            receipt = _waited(client, receipt, wait)
-    return _told(receipt, target, sender, channel)
+            receipt = _wait_for_outcome(client, receipt, wait)
+    return _receipt_told(receipt, target, sender, channel)
 
 
-def _proven(
+def _send_proven(
     client: "Client", token: str | None, target: str, text: str, fields: ToolResult
 ) -> "Receipt":
     try:
@@ -104,7 +104,7 @@ def _proven(
         return client.send(target, text, **fields)
 
 
-def _because(runtime: "Runtime", sender: str, facts: Mapping[str, Any]) -> ToolResult:
+def _causality(runtime: "Runtime", sender: str, facts: Mapping[str, Any]) -> ToolResult:
     """Return cause, hops and path, where the bus started the turn that calls."""
     task, session = (str(facts.get(name) or "") for name in ("task_id", "session_id"))
     turn = runtime.tracker.running(task_id=task, session_id=session)
@@ -117,7 +117,7 @@ def _because(runtime: "Runtime", sender: str, facts: Mapping[str, Any]) -> ToolR
     return {"cause": message.id, "hops": message.hops + 1, "path": path}
 
 
-def _waited(client: "Client", receipt: "Receipt", wait: float) -> "Receipt":
+def _wait_for_outcome(client: "Client", receipt: "Receipt", wait: float) -> "Receipt":
     try:
         return client.wait(receipt.id, wait)
     except TimedOut as exc:
@@ -135,7 +135,7 @@ _MEANS: Final = {
 }
 
 
-def _told(receipt: "Receipt", target: str, sender: str, channel: str | None) -> ToolResult:
+def _receipt_told(receipt: "Receipt", target: str, sender: str, channel: str | None) -> ToolResult:
     means = _MEANS.get(receipt.state, "the broker says no more")
     told: ToolResult = {"state": receipt.state, "id": receipt.id, "to": target, "from": sender}
     told["means"] = means.format(to=target, reason=receipt.reason or "no reason was told")
@@ -181,7 +181,7 @@ def _optional(args: Args, name: str) -> str:
     return value if name == "text" and value.strip() else value.strip()
 
 
-def _wait(args: Args) -> float:
+def _wait_seconds(args: Args) -> float:
     value = args.get("wait_s")
     real = isinstance(value, int | float) and not isinstance(value, bool) and value == value
     if value is not None and not real:
@@ -243,13 +243,17 @@ def _limit(args: Args) -> int:
 
 def failed(error: WakebusError) -> ToolResult:
     """Return an error as the model is told of it: what, and what to do next."""
-    told: ToolResult = {"error": error.text[:MAX_ERROR], "code": error.code, "next": _next(error)}
+    told: ToolResult = {
+        "error": error.text[:MAX_ERROR],
+        "code": error.code,
+        "next": _next_step(error),
+    }
     if isinstance(error, Undecided):
         told |= {"state": "unknown", "id": error.id}
     return told
 
 
-def _next(error: WakebusError) -> str:
+def _next_step(error: WakebusError) -> str:
     if step := error.data.get("step"):
         return str(step)
     if isinstance(error, UnknownTarget):

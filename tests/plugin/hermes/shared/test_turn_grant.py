@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from wakebus.broker.paths import hermes_home
-from wakebus.plugin.hermes.shared.turn_grant import LINE, granted, how_to_grant, said
+from wakebus.plugin.hermes.shared.turn_grant import LINE, granted, how_to_grant, is_granted
 
 
 def write(home: Path, text: str) -> None:
@@ -74,4 +74,4 @@ def test_the_line_names_the_key() -> None:
     config = yaml.safe_load(value)
     for key in reversed(path.split(".")):
         config = {key: config}
-    assert said(config)
+    assert is_granted(config)
