@@ -2,8 +2,8 @@
 Whether a platform takes the credential that is set: one harmless request, and what it said.
 
 Rule 1: nothing is sent to anybody: a token is fetched, or the request made that the platform itself
-offers for this (abilities.Checks). Rule 2: whatever an adapter or a platform does, there is a word
-and a line. Rule 3: no credential is in that line.
+offers for this (abilities.Checks). Rule 2: whatever an adapter or a platform does, there is a
+result and a line. Rule 3: no credential is in that line.
 """
 
 from collections.abc import Iterable
@@ -25,44 +25,46 @@ TOKEN = "the platform gave an access token"
 _WITHOUT = "no answer that says so"
 
 
-class Checked(NamedTuple):
+class CredentialCheck(NamedTuple):
     """`ok`; `failed`, with the platform's words; `none`: there is no way to know."""
 
     result: Literal["ok", "failed", "none"]
     text: str
 
 
-def checkable(adapter: Adapter | type[Adapter]) -> bool:
+def can_check(adapter: Adapter | type[Adapter]) -> bool:
     """Whether the platform offers a harmless call, as far as it is known."""
     return hasattr(adapter, "check_request") or hasattr(adapter, "token_request")
 
 
-def check(
+def check_credential(
     platform: str, adapter: Adapter, context: DeliveryContext, secrets: Iterable[str] = ()
-) -> Checked:
+) -> CredentialCheck:
     """Return what the platform says of this credential; raises nothing. `secrets`: never shown."""
     known = set(secrets)
     try:
-        word, text = _check(platform, adapter, context, known)
+        result, text = _check(platform, adapter, context, known)
     except DeliveryError as exc:
-        word, text = "failed", exc.text
+        result, text = "failed", exc.text
     except Exception as exc:  # a bug of ours or of the host's
-        word, text = "failed", f"the check failed: {place_of(exc)}"
-    return Checked(word, line(redact(text, known), 300))
+        result, text = "failed", f"the check failed: {place_of(exc)}"
+    return CredentialCheck(result, line(redact(text, known), 300))
 
 
-def _check(platform: str, adapter: Adapter, context: DeliveryContext, known: set[str]) -> Checked:
-    if not checkable(adapter):
-        return Checked("none", NO_CALL)
+def _check(
+    platform: str, adapter: Adapter, context: DeliveryContext, known: set[str]
+) -> CredentialCheck:
+    if not can_check(adapter):
+        return CredentialCheck("none", NO_CALL)
     token = _token(platform, adapter, context)
     known.add(token)
     if not isinstance(adapter, Checks):
-        return Checked("ok", TOKEN) if token else Checked("none", NO_CALL_HERE)
+        return CredentialCheck("ok", TOKEN) if token else CredentialCheck("none", NO_CALL_HERE)
     request = guarded(platform, lambda: adapter.check_request(token))
     if request is None:
-        return Checked("ok", TOKEN) if token else Checked("none", NO_CALL_HERE)
+        return CredentialCheck("ok", TOKEN) if token else CredentialCheck("none", NO_CALL_HERE)
     who = ask_platform(context.performers, platform, request, partial(_who, adapter), _WITHOUT)
-    return Checked("ok", who)
+    return CredentialCheck("ok", who)
 
 
 def _token(platform: str, adapter: Adapter, context: DeliveryContext) -> str:

@@ -17,7 +17,7 @@ from wakebus.adapters.base import Adapter, Capabilities, Limit
 from wakebus.adapters.delivery.adapter_calls import guarded
 from wakebus.adapters.delivery.attachments import MAX_FILE
 from wakebus.adapters.errors import BrokenAdapter, DeliveryError
-from wakebus.adapters.inspect.credential_check import checkable
+from wakebus.adapters.inspect.credential_check import can_check
 from wakebus.adapters.pacing.rate_limiter import effective_limits
 from wakebus.adapters.registry import LoadAdapter
 from wakebus.adapters.sanitize import line
@@ -28,7 +28,7 @@ from wakebus.adapters.settings.redact import REDACTED, is_secret, redact, secret
 _ANY: Final = re.compile(r"<[A-Z]+>")
 
 
-def described(platform: str, env: Mapping[str, str], load: LoadAdapter) -> dict[str, Any]:
+def describe(platform: str, env: Mapping[str, str], load: LoadAdapter) -> dict[str, Any]:
     """
     Return what holds for one platform.
 
@@ -66,14 +66,14 @@ def _described(platform: str, env: Mapping[str, str], kind: type[Adapter]) -> di
         "file": min(card.max_file, MAX_FILE),
         "threads": card.threads,
         "key_s": None if card.idempotent_s == math.inf else card.idempotent_s,
-        "key": key_words(kind),
+        "key": idempotency_text(kind),
         "limits": [_limit(one) for one in limits],
         "wrong_limits": faults,
-        "check": checkable(kind),
+        "check": can_check(kind),
     }
 
 
-def key_words(kind: type[Adapter]) -> str:
+def idempotency_text(kind: type[Adapter]) -> str:
     """Return in words what becomes of a text that the platform may or may not have taken."""
     seconds = kind.capabilities.idempotent_s
     if seconds <= 0:

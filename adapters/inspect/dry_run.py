@@ -21,7 +21,7 @@ from wakebus.adapters.settings.redact import REDACTED, redact, redacted_request,
 _SHORT: Final = 32
 
 
-def preview(
+def dry_run(
     chat: GuardedAdapter, message: Outgoing, at: float, env: Mapping[str, str]
 ) -> dict[str, Any]:
     """
@@ -35,7 +35,7 @@ def preview(
     """
     outgoing = parts_of(chat, message, SplitCache())
     asked = chat.lookup()
-    show = _Show(chat, at, secret_values(env))
+    show = _DryRun(chat, at, secret_values(env))
     ways = chat.ways(outgoing[0])
     return {
         "chat": str(chat.target),
@@ -49,7 +49,7 @@ def preview(
 
 
 @dataclass(frozen=True, slots=True)
-class _Show:
+class _DryRun:
     chat: GuardedAdapter
     at: float
     secrets: set[str]
@@ -67,10 +67,10 @@ class _Show:
         if part.file is None:
             shown |= {"size": self.chat.measure(part.text), "text": part.text}
         else:
-            shown |= {"size": len(part.file.data), "text": "", "file": _told(part.file)}
+            shown |= {"size": len(part.file.data), "text": "", "file": _file_text(part.file)}
         requests = [self.by_way(part, way) for way in ways]
         # Ways of a text, with and without markup, are one for a file.
-        once = requests if part.file is None else _different(requests)
+        once = requests if part.file is None else _distinct(requests)
         return {**shown, "requests": once}
 
     def by_way(self, part: Outgoing, way: str) -> dict[str, Any]:
@@ -87,10 +87,10 @@ class _Show:
         return {"way": way, **more, **shown}
 
     def request(self, request: Request, file: File | None) -> dict[str, Any]:
-        return redacted_request(_without(request, file) if file else request, self.secrets)
+        return redacted_request(_without_bytes(request, file) if file else request, self.secrets)
 
 
-def _different(requests: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def _distinct(requests: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     seen: list[dict[str, Any]] = []
     for one in requests:
         if not any({**one, "way": ""} == {**other, "way": ""} for other in seen):
@@ -98,8 +98,8 @@ def _different(requests: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return seen
 
 
-def _without(request: Request, file: File) -> Request:
-    told = f"<{_told(file)}>".encode()
+def _without_bytes(request: Request, file: File) -> Request:
+    told = f"<{_file_text(file)}>".encode()
     form = b"\r\n\r\n%s\r\n--"
     if request.body == file.data:
         return replace(request, body=told)
@@ -108,5 +108,5 @@ def _without(request: Request, file: File) -> Request:
     return replace(request, body=request.body.replace(file.data, told))
 
 
-def _told(file: File) -> str:
+def _file_text(file: File) -> str:
     return f"{len(file.data)} bytes of {file.name}"

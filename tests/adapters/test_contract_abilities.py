@@ -22,7 +22,7 @@ from wakebus.adapters.base import Adapter, File, Outgoing, Request, Response, Ta
 from wakebus.adapters.delivery.adapter_calls import GuardedAdapter
 from wakebus.adapters.delivery.deliver import result_of
 from wakebus.adapters.errors import DeliveryError, Rejected, Uncertain
-from wakebus.adapters.inspect.dry_run import preview
+from wakebus.adapters.inspect.dry_run import dry_run
 
 FILE = File("报 a.txt", b"bytes-7f3a" * 3, "text/plain")
 ANYTHING = {
@@ -233,7 +233,7 @@ def test_a_preview_of_a_file(name: str) -> None:
     adapter, env = build(name), card(name)["env"]
     for target in takers(name):
         chat, message = GuardedAdapter(adapter, target), Outgoing("look", "k1", file=FILE)
-        shown = json.dumps(preview(chat, message, 1.5e9, env))
+        shown = json.dumps(dry_run(chat, message, 1.5e9, env))
         assert "30 bytes of" in shown and '"error"' not in shown
         assert "bytes-7f3a" not in shown and not secrets_in(name, shown)
 

@@ -24,7 +24,7 @@ from wakebus.adapters.base import ChannelResult, File, Outgoing, Request, Respon
 from wakebus.adapters.channel import parse
 from wakebus.adapters.delivery.deliver import deliver, resolve_chat
 from wakebus.adapters.errors import Uncertain
-from wakebus.adapters.inspect.credential_check import check
+from wakebus.adapters.inspect.credential_check import check_credential
 from wakebus.adapters.platforms.matrix import Matrix
 from wakebus.broker import Client
 
@@ -194,10 +194,12 @@ def test_a_wrong_token(house: House) -> None:
 
 def test_check(house: House, carrier: Carrier) -> None:
     """ADP-16.9: the server says whose token it is, and nobody sees it."""
-    good = check("matrix", Matrix(house.env()), carrier.context)
+    good = check_credential("matrix", Matrix(house.env()), carrier.context)
     assert (good.result, good.text) == ("ok", "@bot:localhost")
     assert (
-        check("matrix", Matrix(house.env(MATRIX_ACCESS_TOKEN="x")), carrier.context).result
+        check_credential(
+            "matrix", Matrix(house.env(MATRIX_ACCESS_TOKEN="x")), carrier.context
+        ).result
         == "failed"
     )
 

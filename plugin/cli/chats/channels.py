@@ -19,8 +19,8 @@ from wakebus.adapters.courier.status_file import elsewhere, read_status
 from wakebus.adapters.delivery.adapter_calls import guarded
 from wakebus.adapters.delivery.context import DeliveryContext
 from wakebus.adapters.errors import BadSetting, DeliveryError
-from wakebus.adapters.inspect.credential_check import Checked, check
-from wakebus.adapters.inspect.describe import described
+from wakebus.adapters.inspect.credential_check import CredentialCheck, check_credential
+from wakebus.adapters.inspect.describe import describe
 from wakebus.adapters.settings.environment import Environment
 from wakebus.adapters.settings.redact import redact, secret_values
 from wakebus.broker.paths import bus_dir, hermes_home
@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
     names = registry.known() if args.word is None else [args.word]
     courier = read_status(bus_dir())
     now = courier.platforms if courier and courier.alive else {}
-    found = [{**described(name, env, registry.load), "now": now.get(name)} for name in names]
+    found = [{**describe(name, env, registry.load), "now": now.get(name)} for name in names]
     if args.json:
         said = {name: getattr(courier, name) for name in _COURIER} if courier else None
         echo_json({"courier": said, "channels": found})
@@ -106,10 +106,10 @@ def run_check(platform: str | None, env: Mapping[str, str], *, as_json: bool) ->
 def chosen(platform: str | None, env: Mapping[str, str]) -> list[str]:
     """Return what is to be checked; raise UnknownAdapter, or BadSetting for what is not set up."""
     if platform is None:
-        every = [described(name, env, registry.load) for name in registry.known()]
+        every = [describe(name, env, registry.load) for name in registry.known()]
         return [one["platform"] for one in every if in_use(one)]
     registry.load(platform)
-    found = described(platform, env, registry.load)
+    found = describe(platform, env, registry.load)
     if found["state"] != "unset":
         return [platform]
     what = f"set {words.missing(found)} in $HERMES_HOME/.env" if found["missing"] else ""
@@ -123,13 +123,13 @@ def in_use(one: Mapping[str, Any]) -> bool:
     return one["state"] == "ready" and bool(one["settings"] or one["home"] or not one["unset"])
 
 
-def checks(names: list[str], env: Mapping[str, str]) -> Iterator[tuple[str, Checked]]:
+def checks(names: list[str], env: Mapping[str, str]) -> Iterator[tuple[str, CredentialCheck]]:
     """Yield what each platform says, as it comes; who says nothing in time has failed."""
     from wakebus.adapters.transports.https import Https  # 0.1 s
 
     https = Https(connect_s=5.0, read_s=ANSWER_S / 2, total_s=ANSWER_S / 2)
     context = DeliveryContext({"https": https, "http": https})
-    said: queue.SimpleQueue[tuple[str, Checked]] = queue.SimpleQueue()
+    said: queue.SimpleQueue[tuple[str, CredentialCheck]] = queue.SimpleQueue()
     for name in names:  # daemons: a resolver that hangs holds nobody at the end
         threading.Thread(target=_ask, args=(name, env, context, said), daemon=True).start()
     waiting, deadline = dict.fromkeys(names), time.monotonic() + ANSWER_S
@@ -140,7 +140,7 @@ def checks(names: list[str], env: Mapping[str, str]) -> Iterator[tuple[str, Chec
             break
         del waiting[name]
         yield name, checked
-    late = Checked("failed", f"no answer within {ANSWER_S:g} s")
+    late = CredentialCheck("failed", f"no answer within {ANSWER_S:g} s")
     yield from ((name, late) for name in waiting)
 
 
@@ -148,15 +148,15 @@ def _ask(
     name: str,
     env: Mapping[str, str],
     context: DeliveryContext,
-    said: "queue.SimpleQueue[tuple[str, Checked]]",
+    said: "queue.SimpleQueue[tuple[str, CredentialCheck]]",
 ) -> None:
     secrets = secret_values(env)
     try:
         adapter = guarded(name, lambda: registry.load(name)(env))
     except DeliveryError as exc:
-        said.put((name, Checked("failed", redact(exc.text, secrets))))
+        said.put((name, CredentialCheck("failed", redact(exc.text, secrets))))
     else:
-        said.put((name, check(name, adapter, context, secrets)))
+        said.put((name, check_credential(name, adapter, context, secrets)))
 
 
 def line_of(one: Mapping[str, str]) -> str:

@@ -196,14 +196,14 @@ def _stored(path: Path, id: str, folder: Path) -> tuple[dict[str, Any], bool]:
 
 def dry_run(args: argparse.Namespace, body: Mapping[str, Any], env: Mapping[str, str]) -> int:
     """Show what would be sent; no network, no bus."""
-    from wakebus.adapters.inspect.dry_run import preview
+    from wakebus.adapters.inspect.dry_run import dry_run
 
     chat = resolve_chat(channel.parse(args.channel), env)
     now = time.time()
     key = checked_id(args, body, now)
     file = None if args.file is None else _read(Path(args.file))
     message = Outgoing(body["text"], key, reply_to=args.reply_to, file=file)
-    return show_requests(preview(chat, message, now, env), as_json=args.json)
+    return show_requests(dry_run(chat, message, now, env), as_json=args.json)
 
 
 def _read(path: Path) -> File | None:

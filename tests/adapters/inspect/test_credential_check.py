@@ -10,7 +10,13 @@ from wakebus.adapters import registry
 from wakebus.adapters.base import Capabilities, Outgoing, Request, Response, Sent, Target, Token
 from wakebus.adapters.delivery.context import DeliveryContext
 from wakebus.adapters.errors import Rejected, Throttled, Unavailable, Uncertain
-from wakebus.adapters.inspect.credential_check import NO_CALL, TOKEN, Checked, check, checkable
+from wakebus.adapters.inspect.credential_check import (
+    NO_CALL,
+    TOKEN,
+    CredentialCheck,
+    can_check,
+    check_credential,
+)
 from wakebus.adapters.settings.redact import secret_values
 from wakebus.adapters.transports.https import Https
 
@@ -25,10 +31,10 @@ def platform() -> Iterator[Platform]:
     found.close()
 
 
-def asked(platform: str, env: Mapping[str, str]) -> Checked:
+def asked(platform: str, env: Mapping[str, str]) -> CredentialCheck:
     """Check over the real transport."""
     context = DeliveryContext({"http": HTTPS, "https": HTTPS})
-    return check(platform, registry.load(platform)(env), context, secret_values(env))
+    return check_credential(platform, registry.load(platform)(env), context, secret_values(env))
 
 
 GOOD = {
@@ -47,7 +53,7 @@ GOOD = {
 def test_a_good_credential(platform: Platform, name: str) -> None:
     """ADP-22.3: the platform says who we are, or gives a token; nothing reaches a chat."""
     before = len(platform.messages)
-    assert asked(name, platform.settings(name)) == Checked("ok", GOOD[name])
+    assert asked(name, platform.settings(name)) == CredentialCheck("ok", GOOD[name])
     assert len(platform.messages) == before
     assert not [seen for seen in platform.seen if seen.route in ("send", "webhook", "session")]
 
@@ -75,7 +81,7 @@ def test_a_wrong_credential(platform: Platform, name: str) -> None:
 @pytest.mark.parametrize("name", ["console", "webhook", "weixin"])
 def test_no_harmless_call(platform: Platform, name: str) -> None:
     """ADP-22.3: it is said that this cannot be known; that is no failure."""
-    assert asked(name, platform.settings("webhook", "weixin")) == Checked("none", NO_CALL)
+    assert asked(name, platform.settings("webhook", "weixin")) == CredentialCheck("none", NO_CALL)
 
 
 def test_only_a_webhook() -> None:
@@ -137,37 +143,37 @@ def done(what: Any) -> Any:
     return what
 
 
-def told(**ways: Any) -> Checked:
+def told(**ways: Any) -> CredentialCheck:
     """Check an adapter that behaves so."""
     adapter = Asking({})
     for name, value in ways.items():
         setattr(adapter, name, value)
     context = DeliveryContext({"x": lambda request: Response(200)})
-    return check("x", adapter, context, {"secret-value"})
+    return check_credential("x", adapter, context, {"secret-value"})
 
 
 @pytest.mark.parametrize(
     ("ways", "found"),
     [
-        ({}, Checked("ok", "me")),
-        ({"said": ""}, Checked("ok", "the credential is good")),
-        ({"token": None}, Checked("ok", "me")),
-        ({"request": None}, Checked("ok", TOKEN)),
-        ({"said": Rejected("401: no")}, Checked("failed", "401: no")),
-        ({"said": Throttled("too fast")}, Checked("failed", "too fast")),
-        ({"said": Rejected("secret-value is wrong")}, Checked("failed", "*** is wrong")),
-        ({"said": Rejected("t-hush-hush is wrong")}, Checked("failed", "*** is wrong")),
+        ({}, CredentialCheck("ok", "me")),
+        ({"said": ""}, CredentialCheck("ok", "the credential is good")),
+        ({"token": None}, CredentialCheck("ok", "me")),
+        ({"request": None}, CredentialCheck("ok", TOKEN)),
+        ({"said": Rejected("401: no")}, CredentialCheck("failed", "401: no")),
+        ({"said": Throttled("too fast")}, CredentialCheck("failed", "too fast")),
+        ({"said": Rejected("secret-value is wrong")}, CredentialCheck("failed", "*** is wrong")),
+        ({"said": Rejected("t-hush-hush is wrong")}, CredentialCheck("failed", "*** is wrong")),
         ({"said": Uncertain("half an answer")}, None),
-        ({"token": Unavailable("no token")}, Checked("failed", "no token")),
+        ({"token": Unavailable("no token")}, CredentialCheck("failed", "no token")),
         ({"token": Token("")}, None),
         ({"said": KeyError("hush")}, None),
         ({"said": 7}, None),
         ({"request": KeyError("hush")}, None),
-        ({"request": Request("y://h")}, Checked("failed", "nothing here speaks 'y'")),
+        ({"request": Request("y://h")}, CredentialCheck("failed", "nothing here speaks 'y'")),
         ({"said": "two\nlines\x1b[2J"}, None),
     ],
 )
-def test_whatever_comes(ways: dict[str, Any], found: Checked | None) -> None:
+def test_whatever_comes(ways: dict[str, Any], found: CredentialCheck | None) -> None:
     """ADP-22.3: a word and a line, whatever an adapter or a platform does; no secret in it."""
     word, text = told(**ways)
     assert found in (None, (word, text))
@@ -177,5 +183,5 @@ def test_whatever_comes(ways: dict[str, Any], found: Checked | None) -> None:
 
 def test_what_can_be_checked() -> None:
     """ADP-22.1: known of the class, before any setting is there."""
-    assert checkable(Asking) and not checkable(Plain)
-    assert check("x", Plain({}), DeliveryContext({})) == Checked("none", NO_CALL)
+    assert can_check(Asking) and not can_check(Plain)
+    assert check_credential("x", Plain({}), DeliveryContext({})) == CredentialCheck("none", NO_CALL)

@@ -12,7 +12,7 @@ from fakes.cards import card as card_of
 from wakebus.adapters import registry
 from wakebus.adapters.base import Adapter, Capabilities, Limit
 from wakebus.adapters.errors import BadSetting, BrokenAdapter
-from wakebus.adapters.inspect.describe import described, duration, key_words
+from wakebus.adapters.inspect.describe import describe, duration, idempotency_text
 from wakebus.adapters.platforms.console import Console
 
 HUSH = "hush-hush-7f3a"
@@ -20,7 +20,7 @@ HUSH = "hush-hush-7f3a"
 
 def feishu(**env: str) -> dict[str, Any]:
     """Describe Feishu."""
-    return described("feishu", env, registry.load)
+    return describe("feishu", env, registry.load)
 
 
 APP = {"FEISHU_APP_ID": "cli_a", "FEISHU_APP_SECRET": HUSH}
@@ -51,7 +51,7 @@ def test_wrong() -> None:
     assert found["state"] == "wrong" and "FEISHU_APP_ID is not set" in found["problem"]
     assert found["missing"][0] == ["FEISHU_APP_ID"]
     assert feishu(**APP, FEISHU_DOMAIN="mars")["problem"].startswith("FEISHU_DOMAIN")
-    found = described("ntfy", {"NTFY_TOKEN": "tk_é"}, registry.load)
+    found = describe("ntfy", {"NTFY_TOKEN": "tk_é"}, registry.load)
     assert found["state"] == "wrong" and found["problem"].startswith("NTFY_TOKEN: ")
 
 
@@ -90,7 +90,7 @@ class Card(Console):
 
 def card(kind: type[Adapter] = Card, **env: str) -> dict[str, Any]:
     """Describe it."""
-    return described("card", env, lambda name: kind)
+    return describe("card", env, lambda name: kind)
 
 
 def test_several_of_one_kind() -> None:
@@ -136,9 +136,9 @@ def test_one_that_cannot_be_loaded() -> None:
     def load(name: str) -> type[Adapter]:
         raise BrokenAdapter("the adapter 'x' cannot be loaded: ImportError")
 
-    found = described("x", {}, load)
+    found = describe("x", {}, load)
     assert found["state"] == "wrong" and "ImportError" in found["problem"]
-    assert described("x", {}, lambda name: int)["state"] == "wrong"  # type: ignore[arg-type, return-value]
+    assert describe("x", {}, lambda name: int)["state"] == "wrong"  # type: ignore[arg-type, return-value]
 
 
 @pytest.mark.parametrize(
@@ -147,18 +147,18 @@ def test_one_that_cannot_be_loaded() -> None:
 )
 def test_one_whose_card_is_none(card: Any) -> None:
     """ADP-1.6, 22.1: it is listed as wrong, with what is wrong, and the list goes on."""
-    found = described("x", {}, lambda name: type("Odd", (Console,), {"capabilities": card}))
+    found = describe("x", {}, lambda name: type("Odd", (Console,), {"capabilities": card}))
     assert found["state"] == "wrong" and "the adapter 'x' " in found["problem"]
     assert "has no capabilities" in found["problem"] or "TypeError" in found["problem"]
 
 
 def test_a_key_in_words() -> None:
     """ADP-22.1: what becomes of a text in doubt."""
-    assert key_words(Console) == "a key makes every resend safe"
-    assert key_words(Card) == "a key makes a resend safe for 30 s"
-    assert key_words(registry.load("feishu")).endswith("for 1 h on some of its ways")
-    assert "uncertain" in key_words(registry.load("dingtalk"))
-    assert described("console", {}, registry.load)["key_s"] is None
+    assert idempotency_text(Console) == "a key makes every resend safe"
+    assert idempotency_text(Card) == "a key makes a resend safe for 30 s"
+    assert idempotency_text(registry.load("feishu")).endswith("for 1 h on some of its ways")
+    assert "uncertain" in idempotency_text(registry.load("dingtalk"))
+    assert describe("console", {}, registry.load)["key_s"] is None
     assert math.isfinite(card()["key_s"])
 
 
@@ -174,7 +174,7 @@ def test_durations(seconds: float, words: str) -> None:
 @pytest.mark.parametrize("platform", registry.known())
 def test_every_platform_can_be_described(platform: str) -> None:
     """ADP-22.1: with nothing set: ready, or what is missing; its settings are named."""
-    found = described(platform, {}, registry.load)
+    found = describe(platform, {}, registry.load)
     assert found["state"] in ("ready", "unset"), found
     assert found["state"] == "ready" or found["missing"], f"{platform}: name its `needs`"
     named = {name for group in found["missing"] for name in group}

@@ -11,7 +11,7 @@ from fakes.probe import TARGET, Filer, Finder, Host, Probe, Tokened, Uploader, W
 from wakebus.adapters.base import File, Outgoing, Request, Target
 from wakebus.adapters.delivery.adapter_calls import GuardedAdapter
 from wakebus.adapters.errors import Rejected
-from wakebus.adapters.inspect.dry_run import preview
+from wakebus.adapters.inspect.dry_run import dry_run
 from wakebus.adapters.kit import requests
 
 LONG = "one two three four five six"
@@ -27,7 +27,7 @@ def shown_of(
     env: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """Return what is shown of a message."""
-    return preview(GuardedAdapter(adapter, target), Outgoing(text, "k", file=file), at, env or {})
+    return dry_run(GuardedAdapter(adapter, target), Outgoing(text, "k", file=file), at, env or {})
 
 
 def test_what_would_be_sent() -> None:

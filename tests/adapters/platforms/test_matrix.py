@@ -20,7 +20,7 @@ from wakebus.adapters.errors import (
     Throttled,
     Uncertain,
 )
-from wakebus.adapters.inspect.credential_check import check
+from wakebus.adapters.inspect.credential_check import check_credential
 from wakebus.adapters.platforms.matrix import (
     CODES,
     EVENT_ID,
@@ -238,10 +238,10 @@ def test_an_upload_that_gives_no_address(server: respx.MockRouter) -> None:
 def test_check(server: respx.MockRouter) -> None:
     """ADP-16.9: the user's id; a token that is out of date is said to be."""
     context = Carrier(ENV).context
-    assert check("matrix", Matrix(ENV), context) == ("ok", "@bot:b.c")
+    assert check_credential("matrix", Matrix(ENV), context) == ("ok", "@bot:b.c")
     body = {"errcode": "M_UNKNOWN_TOKEN", "error": "Access token has expired", "soft_logout": True}
     server["who"].respond(401, json=body)
-    found = check("matrix", Matrix(ENV), context)
+    found = check_credential("matrix", Matrix(ENV), context)
     assert found.result == "failed" and "MATRIX_ACCESS_TOKEN" in found.text
 
 

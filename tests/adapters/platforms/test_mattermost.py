@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from fakes.carrier import Carrier
 from wakebus.adapters.base import File, Outgoing, Response, Target
 from wakebus.adapters.errors import BadSetting, DeliveryError, Rejected, Throttled, Uncertain
-from wakebus.adapters.inspect.credential_check import check
+from wakebus.adapters.inspect.credential_check import check_credential
 from wakebus.adapters.platforms.mattermost import (
     CODES,
     ID,
@@ -224,9 +224,9 @@ def test_an_upload_that_gives_no_id(server: respx.MockRouter, body: Any) -> None
 def test_check(server: respx.MockRouter) -> None:
     """ADP-15.8: the bot's name; a wrong token is said to be wrong."""
     context = Carrier(ENV).context
-    assert check("mattermost", Mattermost(ENV), context) == ("ok", "@bot")
+    assert check_credential("mattermost", Mattermost(ENV), context) == ("ok", "@bot")
     server["me"].mock(return_value=error("api.context.session_expired.app_error", 401))
-    found = check("mattermost", Mattermost(ENV), context)
+    found = check_credential("mattermost", Mattermost(ENV), context)
     assert found.result == "failed" and "MATTERMOST_TOKEN" in found.text
 
 

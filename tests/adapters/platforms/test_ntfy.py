@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from fakes.carrier import Carrier
 from wakebus.adapters.base import File, Outgoing, Request, Response
 from wakebus.adapters.errors import BadSetting, DeliveryError, Rejected, Throttled, Uncertain
-from wakebus.adapters.inspect.credential_check import check
+from wakebus.adapters.inspect.credential_check import check_credential
 from wakebus.adapters.platforms.ntfy import CODES, Ntfy, header_text, message_size, read_answer
 
 SERVER = "https://ntfy.sh"
@@ -132,7 +132,7 @@ def test_check(status: int, answer: dict[str, Any], word: str, text: str) -> Non
     """ADP-17.7: the account of this token; a wrong one is said to be wrong."""
     with respx.mock() as router:
         router.get(f"{SERVER}/v1/account").respond(status, json=answer)
-        found = check("ntfy", Ntfy({"NTFY_TOKEN": "tk_1"}), Carrier({}).context)
+        found = check_credential("ntfy", Ntfy({"NTFY_TOKEN": "tk_1"}), Carrier({}).context)
     assert found.result == word and text in found.text
 
 

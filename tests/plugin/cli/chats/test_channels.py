@@ -14,7 +14,7 @@ from fakes.here import Here
 from fakes.platform import Platform
 from fakes.terminal import in_terminal
 from wakebus.adapters import registry
-from wakebus.adapters.inspect.credential_check import Checked
+from wakebus.adapters.inspect.credential_check import CredentialCheck
 from wakebus.plugin.cli.chats import channels
 
 
@@ -270,7 +270,7 @@ def test_results() -> None:
     """Lines as they are printed."""
     one = {"platform": "x", "result": "none", "text": "cannot be checked"}
     assert channels.line_of(one) == "skipped: x: cannot be checked"
-    assert Checked("ok", "me") == ("ok", "me")
+    assert CredentialCheck("ok", "me") == ("ok", "me")
 
 
 def test_help(desk: Here) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from wakebus.adapters import registry
 from wakebus.adapters.courier.status_file import Status
-from wakebus.adapters.inspect.describe import described
+from wakebus.adapters.inspect.describe import describe
 from wakebus.plugin.cli.chats.channels_text import (
     courier,
     details,
@@ -23,7 +23,7 @@ ENV = {"FEISHU_APP_ID": "cli_a", "FEISHU_APP_SECRET": "hush", "FEISHU_HOME_CHANN
 
 def facts(platform: str, **env: str) -> dict[str, Any]:
     """Describe a platform."""
-    return described(platform, env, registry.load)
+    return describe(platform, env, registry.load)
 
 
 def test_the_list() -> None:
