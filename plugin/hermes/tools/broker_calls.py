@@ -17,6 +17,7 @@ from wakebus.broker.errors import NotRunning
 if TYPE_CHECKING:
     from wakebus.broker import Client
     from wakebus.plugin.hermes.runtime import Runtime
+    from wakebus.plugin.sender_identity import Sender
 
 CONNECT_S: Final = 2.0
 SEND_S: Final = 5.0
@@ -24,7 +25,7 @@ JOIN_S: Final = 3.0  # for a process that is just going on the bus
 _STEP_S: Final = 0.05
 
 
-class BrokerConnection(NamedTuple):
+class ToolConnection(NamedTuple):
     """A connection for one call, the name to send under, and what proves it."""
 
     client: "Client"
@@ -33,33 +34,27 @@ class BrokerConnection(NamedTuple):
 
 
 @contextmanager
-def broker_connection(runtime: "Runtime") -> Iterator[BrokerConnection]:
+def tool_connection(runtime: "Runtime") -> Iterator[ToolConnection]:
     """Inside, there is a connection. Raises NotRunning, BadName."""
     if runtime.listens and not runtime.lost:
         client = _own_client(runtime)
-        yield BrokerConnection(client, runtime.endpoint or _stranger().sender)
+        yield ToolConnection(client, runtime.endpoint or _stranger().name)
         return
-    name, token = _stranger()
+    stranger = _stranger()
     client = _short_lived()
     try:
         if not client.connected(CONNECT_S):
             raise NotRunning(f"no broker answers at {client.address}; nothing was sent")
-        yield BrokerConnection(client, name, token)
+        yield ToolConnection(client, stranger.name, stranger.token)
     finally:
         client.close()
 
 
-class _Stranger(NamedTuple):
-    sender: str
-    token: str | None
-
-
-def _stranger() -> _Stranger:
+def _stranger() -> "Sender":
     """Return who sends where no endpoint is registered, as notify-hermes finds it."""
     from wakebus.plugin.sender_identity import sender
 
-    found = sender(None, os.environ)
-    return _Stranger(found.name, found.token)
+    return sender(None, os.environ)
 
 
 def _own_client(runtime: "Runtime") -> "Client":

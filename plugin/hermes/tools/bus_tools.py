@@ -25,7 +25,7 @@ from wakebus.broker.errors import (
 )
 from wakebus.plugin.hermes.status import status
 from wakebus.plugin.hermes.tools import schemas
-from wakebus.plugin.hermes.tools.broker_calls import SEND_S, broker_connection
+from wakebus.plugin.hermes.tools.broker_calls import SEND_S, tool_connection
 
 if TYPE_CHECKING:
     from wakebus.broker import Client, Receipt
@@ -85,7 +85,7 @@ def bus_send(runtime: "Runtime", args: Args, facts: Mapping[str, Any]) -> ToolRe
     channel, wait = _channel(runtime, args), _wait_seconds(args)
     given = {name: _optional(args, name) for name in ("session", "wake", "reply_to", "id")}
     fields: dict[str, Any] = {name: value for name, value in given.items() if value}
-    with broker_connection(runtime) as (client, sender, token):
+    with tool_connection(runtime) as (client, sender, token):
         fields |= {"type": type_, "channel": channel, "sender": sender}
         fields |= {"timeout": SEND_S, **_causality(runtime, sender, facts)}
         receipt = _send_proven(client, token, target, text, fields)
@@ -194,7 +194,7 @@ def _wait_seconds(args: Args) -> float:
 
 def bus_status(runtime: "Runtime", args: Args, facts: Mapping[str, Any]) -> ToolResult:
     """Return the broker's state and the endpoints."""
-    with broker_connection(runtime) as (client, _, _):
+    with tool_connection(runtime) as (client, _, _):
         found = client.status()
     wanted = ("version", "pid", "uptime_s", "accepted", "dead_letters")
     broker = {"running": True, **{name: found[name] for name in wanted if name in found}}
@@ -223,7 +223,7 @@ def bus_read(runtime: "Runtime", args: Args, facts: Mapping[str, Any]) -> ToolRe
     session_id = str(facts.get("session_id") or "")
     host_may_show = getattr(runtime.host, "may_show", None)
     may_show = host_may_show(session_id) if callable(host_may_show) else show_all
-    with broker_connection(runtime) as (client, name, _):
+    with tool_connection(runtime) as (client, name, _):
         if id:
             return read_message(client, name, id, may_show)
         return read_inbox(client, name, _limit(args), may_show)

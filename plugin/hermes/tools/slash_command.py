@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from wakebus.broker.errors import NotRunning, Undecided, UnknownTarget, WakebusError
 from wakebus.plugin.hermes.shared.safe_chat_text import inert
 from wakebus.plugin.hermes.status import endpoints_page, status, status_page
-from wakebus.plugin.hermes.tools.broker_calls import broker_connection
+from wakebus.plugin.hermes.tools.broker_calls import tool_connection
 from wakebus.plugin.hermes.tools.bus_tools import bus_send
 from wakebus.plugin.rules.sanitize import sanitize
 
@@ -80,7 +80,7 @@ def failed(error: WakebusError) -> str:
 
 
 def _who(runtime: "Runtime") -> str:
-    with broker_connection(runtime) as (client, _, _):
+    with tool_connection(runtime) as (client, _, _):
         return endpoints_page(client.list())
 
 

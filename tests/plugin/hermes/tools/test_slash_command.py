@@ -83,5 +83,5 @@ def test_a_slip_is_one_line(
     def bad(*_: object) -> None:
         raise KeyError("oh")
 
-    monkeypatch.setattr(slash_command, "broker_connection", bad)
+    monkeypatch.setattr(slash_command, "tool_connection", bad)
     assert command(station())("who") == "/bus failed: KeyError: 'oh'"
