@@ -38,7 +38,7 @@ from wakebus.adapters.settings.redact import redact, secret_values
 from wakebus.broker import Delivery, Later, Outcome, Refusal
 from wakebus.broker.errors import NotNow
 from wakebus.broker.protocol.message import Message
-from wakebus.broker.protocol.outcome import Work
+from wakebus.broker.protocol.outcome import WorkDone
 
 log = logging.getLogger(__name__)
 
@@ -125,7 +125,7 @@ class Courier:
         except DeliveryError as exc:
             return self._conclude(message, self._redacted(result_of(exc)))
         record: MessageRecord | None = None
-        work: Work = ""
+        work: WorkDone = ""
         with permit:
             try:
                 with self._admit(message, permit) as file:
@@ -224,7 +224,7 @@ class Courier:
         record: MessageRecord | None = None,
         *,
         held: bool = False,
-        work: Work = "",
+        work: WorkDone = "",
     ) -> Outcome:
         """Return what the broker is told, and keep the record accordingly."""
         # A success is told by the message's own outcome; what is held back was not tried.
@@ -243,7 +243,7 @@ class Courier:
         return outcome
 
 
-def work_of(result: ChannelResult, record: MessageRecord | None) -> Work:
+def work_of(result: ChannelResult, record: MessageRecord | None) -> WorkDone:
     """Return what is certain of the work on a message, for the time that it waits."""
     if result.result == "uncertain":
         return "maybe"

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from wakebus.adapters.base import ChannelResult
 from wakebus.broker import Later
-from wakebus.broker.protocol.outcome import Work
+from wakebus.broker.protocol.outcome import WorkDone
 
 FIRST_WAIT_S: Final = 1.0
 LONGEST_WAIT_S: Final = 60.0
@@ -26,7 +26,7 @@ class DeferredMessage(NamedTuple):
     tries: int
     words: str = ""
     done: int = 0
-    work: Work = ""
+    work: WorkDone = ""
 
 
 class LaneBackoff:
@@ -40,7 +40,7 @@ class LaneBackoff:
         return len(self._lanes)
 
     def defer(
-        self, lane: str, id: str, result: ChannelResult, *, held: bool, work: Work = ""
+        self, lane: str, id: str, result: ChannelResult, *, held: bool, work: WorkDone = ""
     ) -> Later:
         """Return what the broker is told of a message that is to come again, and of its work."""
         before = self._lanes.pop(lane, None)

@@ -1,4 +1,9 @@
-"""The same calls in an event loop; no protocol knowledge of its own."""
+"""
+The same calls in an event loop; no protocol knowledge of its own.
+
+    client         AsyncClient: what a program uses       loop_calls     how it is run in its loop
+    subscription   events by `async for`                  loop_bridge    from threads into the loop
+"""
 
 from importlib import import_module
 from typing import Any

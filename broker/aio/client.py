@@ -44,7 +44,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 CANCELLED_S: Final = 1.0  # a message comes again after this when its handler was cancelled
-LOOK_S: Final = 0.02
+POLL_S: Final = 0.02
 
 AsyncHandler = Callable[[AsyncDelivery], Awaitable[Outcome]]
 
@@ -264,7 +264,7 @@ class AsyncClient:
         _, loop = self._runner.bind()
         deadline = loop.time() + timeout
         while not self._core.connection.connected(0) and loop.time() < deadline:
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(POLL_S)
         return self._core.connection.connected(0)
 
     async def close(self) -> None:

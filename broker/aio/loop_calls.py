@@ -41,7 +41,7 @@ class LoopCalls:
         self._bridge: LoopBridge
         self._tasks: set[asyncio.Task[None]] = set()
         self._subscriptions: WeakSet[AsyncSubscription] = WeakSet()
-        self._last: AsyncGenerator[None, None] | None = None
+        self._sentinel: AsyncGenerator[None, None] | None = None
         self._has_worked = False
         self._first = asyncio.Lock()
 
@@ -49,7 +49,7 @@ class LoopCalls:
         """In the child of a fork: be free for a loop of the child's own."""
         for subscription in [*self._subscriptions]:
             subscription.after_fork()
-        _parents.append((self._loop, self._tasks, self._last))
+        _parents.append((self._loop, self._tasks, self._sentinel))
         self.closing = self._gone = self._core.closed
         self._unbind()
 
@@ -58,8 +58,8 @@ class LoopCalls:
         loop = asyncio.get_running_loop()
         if self._loop is None:
             self._loop, self._bridge = loop, LoopBridge(loop, self._loop_ended)
-            self._last = self._until_the_end()
-            _start(self._last)
+            self._sentinel = self._until_the_end()
+            _start(self._sentinel)
         elif loop is not self._loop:
             raise RuntimeError("this AsyncClient belongs to another event loop; make one in each")
         return self._bridge, loop
@@ -164,8 +164,8 @@ class LoopCalls:
         """Cancel the tasks, end the subscriptions, close the client."""
         self.bind()
         await self._end()
-        if self._last is not None:
-            await self._last.aclose()
+        if self._sentinel is not None:
+            await self._sentinel.aclose()
 
     async def _until_the_end(self) -> AsyncGenerator[None, None]:
         """Suspended until the loop ends: `asyncio.run` closes what it finds of this kind."""

@@ -1,4 +1,11 @@
-"""A client's message plane: connection, calls, registrations, deliveries in flight."""
+"""
+A client's message plane: connection, calls, registrations, deliveries in flight.
+
+    client         Client: what a program uses            core         what both clients are made of
+    calls          what each call asks, no socket         connection   the IO thread
+    registrations  the names that are held                in_flight    deliveries and their acks
+    handler_pool   the handlers' threads                  delivery     what a handler is given
+"""
 
 from importlib import import_module
 from typing import Any

@@ -27,10 +27,10 @@ from wakebus.broker.system.zmq_options import drain, set_reconnect
 
 REREAD_S: Final = 0.5
 BEAT_S: Final = 2.0
-LAST_WORDS_S: Final = 0.5
+FLUSH_S: Final = 0.5
 
 
-class BrokerConnection:
+class ClientConnection:
     """
     Frames out, frames in, reconnects.
 
@@ -47,7 +47,7 @@ class BrokerConnection:
         greet: Callable[[], None],
         on_frame: Callable[[str, dict[str, Any]], None],
         heartbeat: Callable[[], None],
-        parent: "BrokerConnection | None" = None,
+        parent: "ClientConnection | None" = None,
     ) -> None:
         self._address, self._greet, self._on_frame = address, greet, on_frame
         self._heartbeat = heartbeat
@@ -202,8 +202,8 @@ class BrokerConnection:
         poller = zmq.Poller()
         for source in (socket, monitor, self._wake_read):
             poller.register(source, zmq.POLLIN)
-        next_beat = next_look = 0.0
-        while not self._closing or self._last_words():
+        next_beat = next_reread = 0.0
+        while not self._closing or self._is_flushing():
             events = dict(poller.poll(50 if self._outbox else 1000))
             if self._wake_read in events:
                 drain(self._wake_read)
@@ -218,15 +218,15 @@ class BrokerConnection:
                     next_beat = now + BEAT_S
                     self._heartbeat()
                 self._write(socket)
-            elif now >= next_look:
-                next_look = now + REREAD_S
-                self._look_for_another(socket)
+            elif now >= next_reread:
+                next_reread = now + REREAD_S
+                self._follow_address(socket)
 
-    def _last_words(self) -> bool:
+    def _is_flushing(self) -> bool:
         """Whether a closing client still has something to write, and somebody to write it to."""
         self._closed_at = self._closed_at or time.monotonic()
         waiting = bool(self._outbox) and self._connected.is_set()
-        return waiting and time.monotonic() - self._closed_at < LAST_WORDS_S
+        return waiting and time.monotonic() - self._closed_at < FLUSH_S
 
     def _watch(self, monitor: "zmq.Socket[bytes]") -> None:
         while monitor.poll(0):
@@ -277,7 +277,7 @@ class BrokerConnection:
             else:
                 self._on_frame(verb, payload)
 
-    def _look_for_another(self, socket: "zmq.Socket[bytes]") -> None:
+    def _follow_address(self, socket: "zmq.Socket[bytes]") -> None:
         try:
             found = self._address()
             if found != self._current:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wakebus.broker.address import router_address, topic_addresses
 from wakebus.broker.client.calls import BrokerRequest, Calls
-from wakebus.broker.client.connection import BrokerConnection
+from wakebus.broker.client.connection import ClientConnection
 from wakebus.broker.client.pending_request import PendingRequest
 from wakebus.broker.errors import CLOSED, NotRunning, TimedOut, Undecided, WakebusError
 from wakebus.broker.system.fork_safety import call_after_fork
@@ -39,13 +39,13 @@ class ClientCore:
         self._begin()
         call_after_fork(self)
 
-    def _begin(self, parent: BrokerConnection | None = None) -> None:
+    def _begin(self, parent: ClientConnection | None = None) -> None:
         self.instance = os.urandom(8).hex()  # not by `secrets`: it loads OpenSSL
         self.calls = Calls(self._own_name, self._give_up)
         self._registrations: Registrations | None = None
         self._topics: TopicPlane | None = None
         self._lock = threading.RLock()  # a signal handler may close
-        self.connection = BrokerConnection(
+        self.connection = ClientConnection(
             self._address, self._greet, self._on_frame, self._heartbeat, parent
         )
 

@@ -18,7 +18,7 @@ AwaitAck = Callable[["Delivery", str, dict[str, Any]], Awaitable[None]]
 
 class Arrival:
     """
-    A message in a handler's hands, and what is known of it.
+    A message that a handler is given, and what is known of its delivery.
 
     `attempt` counts from 1, one more for each holder that died with it; `redelivered`: another
     holder had it before; `started_before`: and had begun to work on it. `asks`: the sender waits

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from wakebus.broker.client.connection import BrokerConnection
+from wakebus.broker.client.connection import ClientConnection
 from wakebus.broker.client.delivery import Delivery
 from wakebus.broker.client.pending_request import PendingRequest
 from wakebus.broker.errors import CLOSED, Fenced, NotRegistered, NotRunning, WakebusError
@@ -61,7 +61,7 @@ class HeldNames(Protocol):
 class InFlight:
     """The deliveries in flight of all names of a client. `run`: has a handler run."""
 
-    def __init__(self, connection: BrokerConnection, names: HeldNames, run: RunHandler) -> None:
+    def __init__(self, connection: ClientConnection, names: HeldNames, run: RunHandler) -> None:
         self._connection, self._names, self._run = connection, names, run
         self._held: dict[Key, Delivery] = {}
         self._acks: dict[Key, PendingAck] = {}  # on their way, of what is held

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from wakebus.broker.client.connection import BrokerConnection
+from wakebus.broker.client.connection import ClientConnection
 from wakebus.broker.client.delivery import Delivery
 from wakebus.broker.client.handler_pool import HandlerPool
 from wakebus.broker.client.in_flight import Handler, InFlight, PendingAck, RunHandler
@@ -55,7 +55,7 @@ class Registrations:
     """All names of one client. `run`: has handlers run, by default in threads."""
 
     def __init__(
-        self, connection: BrokerConnection, instance: str, run: RunHandler | None = None
+        self, connection: ClientConnection, instance: str, run: RunHandler | None = None
     ) -> None:
         self._connection, self._instance = connection, instance
         self._names: dict[str, _Registration] = {}

@@ -15,7 +15,7 @@ MAX_OUTCOME: Final = 16 << 10
 MAX_LATER_S: Final = 86400.0
 MAX_REASON: Final = 1000
 
-Work = Literal["none", "maybe", ""]
+WorkDone = Literal["none", "maybe", ""]
 WORK: Final = frozenset({"none", "maybe"})
 
 
@@ -29,7 +29,7 @@ class Later(NamedTuple):
 
     after_s: float
     reason: str = ""
-    work: Work = ""
+    work: WorkDone = ""
 
 
 class Refusal(NamedTuple):

@@ -1,1 +1,1 @@
-"""A client's topic plane: publisher, subscriptions, gaps; knows no request."""
+"""A client's topic plane: publisher, subscriptions, gaps; knows no message and no name."""

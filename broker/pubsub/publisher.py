@@ -29,7 +29,7 @@ HWM: Final = 10_000  # as the broker's own, EVENTS.md
 # For what is in the pipe at the end. A frozen broker must not hold a client that ends.
 LINGER_MS: Final = 500
 # How old the news of subscriptions may be: 300 events at full speed share one look.
-LOOK_S: Final = 0.001
+NEWS_S: Final = 0.001
 SLICE_MS: Final = 20
 
 ALL_THERE: Final = b"\x01\xff"
@@ -53,7 +53,7 @@ class Publisher:
         self._counters = Counters()
         self._streams = self._counters.streams
         self._there = self._was_there = self._closed = self._has_waited = False
-        self._next_look = 0.0
+        self._next_read = 0.0
         self._probes: deque[bytes] = deque(maxlen=64)
 
     def publish(self, topic: str, fields: Mapping[str, Any] | None, timeout: float) -> None:
@@ -71,7 +71,7 @@ class Publisher:
                 own = self._begin_stream(topic)
             n = own.last + 1
             frame = frame_of(own, n, fields, time.time())
-            if not self._there or time.monotonic() >= self._next_look:
+            if not self._there or time.monotonic() >= self._next_read:
                 self._check_broker(timeout)
             own.last = n
             if not self._there:
@@ -103,7 +103,7 @@ class Publisher:
     def _read(self) -> None:
         if self._wanted != self._address:
             self._reconnect()
-        self._next_look = time.monotonic() + LOOK_S
+        self._next_read = time.monotonic() + NEWS_S
         try:
             while True:
                 frame = self._socket.recv(zmq.NOBLOCK)
@@ -134,7 +134,7 @@ class Publisher:
                 self._read()
                 if probe in self._probes or not self._there:
                     return
-            time.sleep(LOOK_S)  # without the lock: others publish meanwhile
+            time.sleep(NEWS_S)  # without the lock: others publish meanwhile
 
     def read_news(self) -> None:
         """Read what has come while nobody published, unless somebody does; never waits."""

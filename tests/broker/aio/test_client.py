@@ -646,7 +646,7 @@ def test_events_by_handler(bus: AsyncClient, name: str, caplog: pytest.LogCaptur
 def test_a_slow_consumer_misses_events_and_counts_them_exactly(
     bus: AsyncClient, client: Client, name: str
 ) -> None:
-    """What its box does not hold is a gap before the next event; others get all."""
+    """What its buffer does not hold is a gap before the next event; others get all."""
     many = 3 * MAX_BUFFERED
     all_ = 0
 

@@ -10,7 +10,7 @@ import pytest
 
 from fakes.broker import until
 from fakes.router import Router
-from wakebus.broker.client.connection import BrokerConnection
+from wakebus.broker.client.connection import ClientConnection
 from wakebus.broker.client.pending_request import PendingRequest
 from wakebus.broker.errors import BadFrame, NotRunning, TimedOut, WakebusError
 
@@ -23,9 +23,9 @@ class Side:
         self.frames: list[tuple[str, dict[str, Any]]] = []
         self.greet: Callable[[], None] = lambda: None
 
-    def open(self, path: Path) -> BrokerConnection:
+    def open(self, path: Path) -> ClientConnection:
         self.address = f"ipc://{path}"
-        return BrokerConnection(
+        return ClientConnection(
             lambda: self.address,
             lambda: self.greet(),
             lambda verb, payload: self.frames.append((verb, payload)),
@@ -51,14 +51,14 @@ def router(path: Path) -> Iterator[Router]:
 
 
 @pytest.fixture
-def connection(side: Side, path: Path, router: Router) -> Iterator[BrokerConnection]:
+def connection(side: Side, path: Path, router: Router) -> Iterator[ClientConnection]:
     found = side.open(path)
     assert found.connected(10)
     yield found
     found.close(10)
 
 
-def test_a_request_gets_its_answer(connection: BrokerConnection, router: Router) -> None:
+def test_a_request_gets_its_answer(connection: ClientConnection, router: Router) -> None:
     """An answer finds its request by the sequence, in any order."""
     one, two = connection.request("list", {"n": 1}), connection.request("list", {"n": 2})
     first, second = router.expect("list", "list")
@@ -68,7 +68,7 @@ def test_a_request_gets_its_answer(connection: BrokerConnection, router: Router)
     assert (one.answer, two.answer) == ({"n": 1}, {"n": 2})
 
 
-def test_an_error_is_raised_as_its_class(connection: BrokerConnection, router: Router) -> None:
+def test_an_error_is_raised_as_its_class(connection: ClientConnection, router: Router) -> None:
     """`err` becomes the class of its code, with its data."""
     pending = connection.request("wait", {})
     router.err(router.next(), "timeout", state="queued")
@@ -78,7 +78,7 @@ def test_an_error_is_raised_as_its_class(connection: BrokerConnection, router: R
 
 
 def test_what_the_broker_says_by_itself_is_handed_on(
-    connection: BrokerConnection, router: Router, side: Side
+    connection: ClientConnection, router: Router, side: Side
 ) -> None:
     """Frames that answer nothing go to `on_frame`."""
     connection.request("list", {})
@@ -87,7 +87,7 @@ def test_what_the_broker_says_by_itself_is_handed_on(
     until(lambda: side.frames == [("going", {})])
 
 
-def test_nonsense_is_passed_over(connection: BrokerConnection, router: Router) -> None:
+def test_nonsense_is_passed_over(connection: ClientConnection, router: Router) -> None:
     """Bytes that are no frame, and answers that nobody waits for, harm nothing."""
     pending = connection.request("list", {})
     frame = router.next()
@@ -98,14 +98,14 @@ def test_nonsense_is_passed_over(connection: BrokerConnection, router: Router) -
     assert pending.answer == {"fine": True}
 
 
-def test_what_json_cannot_carry_is_refused_at_once(connection: BrokerConnection) -> None:
+def test_what_json_cannot_carry_is_refused_at_once(connection: ClientConnection) -> None:
     """NaN is an error of the caller, raised to him."""
     with pytest.raises(BadFrame):
         connection.request("send", {"x": float("nan")})
 
 
 def test_a_broker_that_comes_back_gets_what_was_not_answered(
-    connection: BrokerConnection, router: Router, side: Side, path: Path
+    connection: ClientConnection, router: Router, side: Side, path: Path
 ) -> None:
     """After a reconnect: the greeting, then the unanswered in their order, without the fleeting."""
 
@@ -129,7 +129,7 @@ def test_a_broker_that_comes_back_gets_what_was_not_answered(
 
 
 def test_nothing_is_written_before_the_greeting(
-    router: Router, side: Side, path: Path, connection: BrokerConnection
+    router: Router, side: Side, path: Path, connection: ClientConnection
 ) -> None:
     """Requests that come from other threads in the moment of a reconnect wait for the greeting."""
 
@@ -152,7 +152,7 @@ def test_nothing_is_written_before_the_greeting(
 
 
 def test_dropping_tells_whether_it_was_written(
-    connection: BrokerConnection, router: Router
+    connection: ClientConnection, router: Router
 ) -> None:
     """A request that the socket took may have been read; one that it did not take was not."""
     written = connection.request("send", {})
@@ -165,7 +165,7 @@ def test_dropping_tells_whether_it_was_written(
 
 
 def test_what_was_dropped_is_not_written_later(
-    connection: BrokerConnection, router: Router, path: Path
+    connection: ClientConnection, router: Router, path: Path
 ) -> None:
     """An abandoned request leaves the queue: it costs no memory, and a broker never sees it."""
     router.close()
@@ -238,7 +238,7 @@ def test_an_impossible_address_is_an_error(side: Side) -> None:
         side.open(Path("/" + "x" * 150))
 
 
-def test_closing_finishes_every_request(connection: BrokerConnection, router: Router) -> None:
+def test_closing_finishes_every_request(connection: ClientConnection, router: Router) -> None:
     """Who waits is woken without an answer; what is asked afterwards is finished at once."""
     told: list[PendingRequest] = []
     waiting = connection.request("list", {}, told.append)
@@ -251,13 +251,13 @@ def test_closing_finishes_every_request(connection: BrokerConnection, router: Ro
     assert not connection.connected(0)
 
 
-def test_closing_twice_is_harmless(connection: BrokerConnection) -> None:
+def test_closing_twice_is_harmless(connection: ClientConnection) -> None:
     """The second close has nothing to do."""
     connection.close(10)
     connection.close(10)
 
 
-def test_a_closed_transport_writes_to_no_descriptor(connection: BrokerConnection) -> None:
+def test_a_closed_transport_writes_to_no_descriptor(connection: ClientConnection) -> None:
     """Its wake-up pipe's number may be another file's by now."""
     number = connection._wake_write
     connection.close(10)

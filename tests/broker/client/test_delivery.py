@@ -1,4 +1,4 @@
-"""A message in a handler's hands."""
+"""A message as its handler is given it."""
 
 from typing import Any
 

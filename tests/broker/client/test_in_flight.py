@@ -14,7 +14,7 @@ import pytest
 from fakes.broker import until
 from fakes.router import Router
 from wakebus.broker import Client, Delivery, Later, Outcome, Refusal
-from wakebus.broker.client.connection import BrokerConnection
+from wakebus.broker.client.connection import ClientConnection
 from wakebus.broker.client.handler_pool import HandlerPool
 from wakebus.broker.client.in_flight import InFlight
 from wakebus.broker.client.registrations import Registrations
@@ -443,14 +443,14 @@ def test_later_comes_again_before_it_is_known_to_be_said(
     router: Router, client: Client, handler: Handler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The broker answers before the thread that said `later` runs on: the delivery is not lost."""
-    request = BrokerConnection.request
+    request = ClientConnection.request
 
-    def slow(self: BrokerConnection, verb: str, *args: Any, **options: Any) -> Any:
+    def slow(self: ClientConnection, verb: str, *args: Any, **options: Any) -> Any:
         pending = request(self, verb, *args, **options)
         time.sleep(0.3 if verb == "later" else 0)
         return pending
 
-    monkeypatch.setattr(BrokerConnection, "request", slow)
+    monkeypatch.setattr(ClientConnection, "request", slow)
     handler.outcome = Later(0.01)
     router.deliver("w", "m1")
     assert router.next().verb == "later"
