@@ -33,7 +33,7 @@ from wakebus.broker.settings import (
 class LayeredSettings(BaseSettings):
     """Values come from layers that were read already; the first one that has a value counts."""
 
-    model_config = SettingsConfigDict(extra="forbid", frozen=True)
+    model_config = SettingsConfigDict(extra="forbid", frozen=True, validate_default=False)
     layers: ClassVar[Sequence[Mapping[str, Any]]] = ()
 
     @classmethod

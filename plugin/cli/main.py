@@ -29,6 +29,7 @@ VERBS: Final = {
     "endpoints": ("bus.endpoints", "list, add and remove endpoints"),
     "install": ("setup.install", "put wakebus into an agent: hermes"),
     "rules": ("setup.rules", "write, check and try out bus-rules.yaml"),
+    "settings": ("setup.settings", "list and check every setting; their JSON Schema"),
     "broker": ("setup.broker", "run, start, stop the broker (as hermes-busd)"),
     "courier": ("chats.courier", "run the courier in this terminal"),
 }

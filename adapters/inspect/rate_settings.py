@@ -1,0 +1,74 @@
+"""
+How fast each platform may be written to, as settings: `<PLATFORM>_RATE_CHAT` and `_RATE_APP`.
+
+Rule 1: the defaults are the adapters' cards. Rule 2: no value is shown where it is wrong: it may be
+anything that was pasted into `.env`. Rule 3: an adapter that cannot be loaded has no such settings
+here; `wakebus channels` names it.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from wakebus.adapters import registry
+from wakebus.adapters.base import Adapter
+from wakebus.adapters.errors import DeliveryError, Scope
+from wakebus.adapters.pacing.rate_limiter import SCOPES, parse_rate
+from wakebus.broker.system.cached_file import bytes_of
+
+_NAME: Final = re.compile(r"([A-Z0-9_]+)_RATE_(?:CHAT|APP)\Z")
+_TO: Final[Mapping[Scope, str]] = {"chat": "to one chat", "app": "to all chats together"}
+_MAX_FILE: Final = 1 << 20
+
+
+class RateSetting(NamedTuple):
+    """`default`: as it would be written; several where the card has one for each kind of chat."""
+
+    name: str
+    default: str
+    description: str
+
+
+def rate_settings(load: Callable[[str], type[Adapter]] = registry.load) -> Iterator[RateSetting]:
+    """Yield the settings of every platform that has an adapter."""
+    for platform in registry.known():
+        try:
+            limits = load(platform).capabilities.limits
+        except DeliveryError:
+            continue
+        for scope in SCOPES:
+            own = [f"{limit.count}/{limit.seconds:g}" for limit in limits if limit.scope == scope]
+            name = f"{platform}_rate_{scope}".upper()
+            default = ", ".join(dict.fromkeys(own)) or "off"
+            yield RateSetting(
+                name, default, f"messages {_TO[scope]} of {platform}: COUNT/SECONDS, or off"
+            )
+
+
+def check_rate(text: str) -> str:
+    """Return `text`; raise ValueError, which says how a rate is written."""
+    parse_rate(text)
+    return text
+
+
+def near_rate(name: str, known: Iterable[str]) -> str:
+    """Return the setting that an unknown name is most likely meant to be, "" without one."""
+    found, names = _NAME.match(name), set(known)
+    if not found or name in names:
+        return ""
+    platforms = sorted({kind[1] for one in names if (kind := _NAME.match(one))})
+    near = get_close_matches(found[1], platforms, n=1, cutoff=0.7)
+    return near[0] + name.removeprefix(found[1]) if near else ""
+
+
+def line_in(file: Path, name: str) -> int:
+    """Return the number of the line of a `.env` that counts for `name`, 0 where none is seen."""
+    try:
+        text = bytes_of(file, _MAX_FILE).decode(errors="replace")
+    except OSError:
+        return 0
+    place = re.compile(rf"^\s*(?:export\s+)?'?{re.escape(name)}'?\s*=")
+    lines = [number for number, line in enumerate(text.splitlines(), 1) if place.match(line)]
+    return lines[-1] if lines else 0
