@@ -18,9 +18,20 @@ from typing import Any, Final
 from wakebus.broker import __version__, paths
 from wakebus.broker.address import read_address
 from wakebus.broker.errors import WakebusError
+from wakebus.broker.system.text_table import Column, text_table
 
 START_S: Final = 15.0  # a cold machine with a large store to look through
 STOP_S: Final = 20.0
+
+_COLUMNS: Final = (
+    Column("ENDPOINT"),
+    Column("STATE", colors={"live": "32", "silent": "33"}),
+    Column("PID", right=True),
+    Column("EPOCH", right=True),
+    Column("BEAT", right=True),
+    Column("QUEUED", right=True),
+    Column("IN HAND", right=True),
+)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -225,17 +236,18 @@ def _page(data: dict[str, Any]) -> str:
         *(f"LOST:     {n} notices: their mailboxes are full" for n in _some(data, "notices_lost")),
         *(f"DAMAGED:  the store was set aside as {name}" for name in data["set_aside"]),
         "",
-        f"{'ENDPOINT':24} {'STATE':8} {'PID':>8} {'EPOCH':>5} {'BEAT':>8} {'QUEUED':>6} IN HAND",
     ]
-    for one in data["endpoints"]:
-        beat = f"{one['beat_age_s']:g} s" if "beat_age_s" in one else "-"
-        lines.append(
-            f"{one['name']:24} {one['state']:8} {one.get('pid', '-'):>8} {one['epoch']:>5} "
-            f"{beat:>8} {one['queued']:>6} {one['in_hand']:>7}"
-        )
-    if not data["endpoints"]:
-        lines.append("(none yet: `wakebus listen NAME` registers one)")
+    if data["endpoints"]:
+        lines.append(text_table(_COLUMNS, map(_row, data["endpoints"]), sys.stdout))
+    else:
+        lines.append("no endpoint yet: `wakebus listen NAME` registers one")
     return "\n".join(lines)
+
+
+def _row(one: dict[str, Any]) -> list[str]:
+    beat = f"{one['beat_age_s']:g}s" if "beat_age_s" in one else ""
+    numbers = (one.get("pid", ""), one["epoch"], beat, one["queued"], one["in_hand"])
+    return [one["name"], one["state"], *map(str, numbers)]
 
 
 def _events(data: dict[str, int]) -> str:

@@ -11,8 +11,8 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping
-from typing import Any, Final, NoReturn
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from wakebus.broker.errors import (
     BadFrame,
@@ -29,6 +29,9 @@ from wakebus.broker.errors import (
     UnknownTarget,
     WakebusError,
 )
+
+if TYPE_CHECKING:
+    from wakebus.broker.system.text_table import Column
 
 OK, FAILED, USAGE, UNKNOWN_TARGET, LATE, UNDECIDED = range(6)
 INTERRUPTED: Final = 130
@@ -195,6 +198,14 @@ def echo(text: str, *, error: bool = False, styled: bool = False) -> None:
 def echo_json(value: Mapping[str, Any]) -> None:
     """Print one JSON object, in ASCII, so that it needs no cleaning."""
     echo(json.dumps(value))
+
+
+def echo_table(columns: "Sequence[Column]", rows: Iterable[Sequence[str]]) -> None:
+    """Print a table: on a terminal in its width and in colour, in a pipe whole and plain."""
+    from wakebus.broker.system.text_table import text_table
+
+    cleaned = [[safe(cell) for cell in row] for row in rows]
+    echo(text_table(columns, cleaned, sys.stdout), styled=True)
 
 
 def _flush() -> None:

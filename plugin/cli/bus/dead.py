@@ -17,16 +17,26 @@ from typing import Any, Final
 
 from wakebus.broker.client.client import Client
 from wakebus.broker.errors import Refused
+from wakebus.broker.system.text_table import Column
 from wakebus.plugin import sender_identity
 from wakebus.plugin.cli import notify
 from wakebus.plugin.cli.bus.trace_text import trace_lines
 from wakebus.plugin.cli.command import Command, add_action
-from wakebus.plugin.cli.output import FAILED, OK, Parser, Usage, echo, echo_json, safe
+from wakebus.plugin.cli.output import FAILED, OK, Parser, Usage, echo, echo_json, echo_table, safe
 
 SHOWN: Final = 50
 STEP: Final = 200
 JSON: Final = "for scripts, errors too"
 UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+COLUMNS: Final = (
+    Column("ID", whole=True),
+    Column("AGE", right=True),
+    Column("FROM"),
+    Column("TO"),
+    Column("TYPE"),
+    Column("CHANNEL"),
+    Column("REASON", text=True),
+)
 
 Letter = dict[str, Any]
 
@@ -114,7 +124,10 @@ def run_list(args: argparse.Namespace) -> int:
     if args.json:
         echo_json({"letters": shown, "more": more})
         return OK
-    echo("\n".join(map(_line, shown)) or "no dead letters")
+    if shown:
+        echo_table(COLUMNS, map(_row, shown))
+    else:
+        echo("no dead letters")
     if more:
         echo(f"There are more: --limit {args.limit * 10}", error=True)
     return OK
@@ -128,13 +141,18 @@ def _for(channel: str | None, letters: Iterable[Letter]) -> Iterator[Letter]:
             yield letter
 
 
-def _line(letter: Letter) -> str:
+def _row(letter: Letter) -> list[str]:
     doubt = " (work may have been done)" if letter["in_doubt"] else ""
     again = f" (retried {letter['retried']}×)" if letter["retried"] else ""
-    ends = f"{letter['from']} → {letter['to']}"
-    reason = " ".join(letter["reason"].split())
-    what = "  ".join(filter(None, (letter["type"] or "untyped", letter.get("channel"), reason)))
-    return f"{letter['id']:22} {ago(letter['age_s']):>4}  {ends}  {what}{doubt}{again}"
+    return [
+        letter["id"],
+        ago(letter["age_s"]),
+        letter["from"],
+        letter["to"],
+        letter["type"],
+        letter.get("channel", ""),
+        f"{letter['reason']}{doubt}{again}",
+    ]
 
 
 def run_show(args: argparse.Namespace) -> int:

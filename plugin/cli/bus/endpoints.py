@@ -2,12 +2,21 @@
 
 import argparse
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
+from wakebus.broker.system.text_table import Column
 from wakebus.plugin.cli import notify
 from wakebus.plugin.cli.command import Command
-from wakebus.plugin.cli.output import Parser, echo, echo_json
+from wakebus.plugin.cli.output import Parser, echo, echo_json, echo_table
+
+COLUMNS: Final = (
+    Column("ENDPOINT"),
+    Column("STATE", colors={"live": "32", "silent": "33"}),
+    Column("PID", right=True),
+    Column("QUEUED", right=True),
+    Column("NOTE"),
+)
 
 
 def _options(parser: Parser) -> None:
@@ -29,7 +38,12 @@ def run(args: argparse.Namespace) -> int:
             client.forget(args.name)
             return _done(args, f"removed {args.name}")
         found = client.list()
-    echo(json.dumps(list(found), indent=2) if args.json else _page(found))
+    if args.json:
+        echo(json.dumps(list(found), indent=2))
+    elif found:
+        echo_table(COLUMNS, map(_row, found))
+    else:
+        echo("no endpoint yet; `wakebus listen NAME` registers one")
     return 0
 
 
@@ -41,14 +55,9 @@ def _done(args: argparse.Namespace, text: str) -> int:
     return 0
 
 
-def _page(found: Sequence[dict[str, Any]]) -> str:
-    lines = []
-    for one in found:
-        holder = f"pid {one['pid']}" if "pid" in one else ""
-        notes = [f"{one['queued']} queued"] if one["queued"] else []
-        notes += ["ephemeral"] if one.get("ephemeral") else []
-        lines.append(f"{one['name']:24} {one['state']:8} {holder:12} {', '.join(notes)}".rstrip())
-    return "\n".join(lines) or "no endpoint yet; `wakebus listen NAME` registers one"
+def _row(one: Mapping[str, Any]) -> list[str]:
+    note = "ephemeral" if one.get("ephemeral") else ""
+    return [one["name"], one["state"], str(one.get("pid", "")), str(one["queued"]), note]
 
 
 COMMAND: Final = Command(

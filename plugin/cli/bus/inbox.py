@@ -3,10 +3,21 @@
 import argparse
 from typing import Any, Final
 
+from wakebus.broker.system.text_table import Column
 from wakebus.plugin.cli import notify
 from wakebus.plugin.cli.bus.dead import ago
 from wakebus.plugin.cli.command import Command
-from wakebus.plugin.cli.output import OK, Parser, echo, echo_json
+from wakebus.plugin.cli.output import OK, Parser, echo, echo_json, echo_table
+
+COLUMNS: Final = (
+    Column("ID", whole=True),
+    Column("AGE", right=True),
+    Column("STATE", colors={"queued": "33", "started": "34", "delivered": "34", "uncertain": "31"}),
+    Column("FROM"),
+    Column("TYPE"),
+    Column("CHANNEL"),
+    Column("TEXT", text=True),
+)
 
 
 def _options(parser: Parser) -> None:
@@ -27,21 +38,25 @@ def run(args: argparse.Namespace) -> int:
         if args.json:
             echo_json({"endpoint": args.endpoint, "messages": [*found]})
             return OK
-        empty = True
-        for one in found:
-            empty = False
-            echo(_line(one))
-    if empty:
+        shown = [_row(one) for one in found]
+    if shown:
+        echo_table(COLUMNS, shown)
+    else:
         echo(f"nothing is {'uncertain' if args.uncertain else 'there'} for {args.endpoint}")
     return OK
 
 
-def _line(one: dict[str, Any]) -> str:
+def _row(one: dict[str, Any]) -> list[str]:
     state = "silent" if one.get("silent") else one["state"]
-    state = "uncertain" if one.get("result") == "uncertain" else state
-    sender = f"{one['from']} (claimed)" if one["claimed"] else one["from"]
-    what = "  ".join(filter(None, (one["type"] or "untyped", one.get("channel"))))
-    return f"{one['id']:22} {ago(one['age_s']):>4}  {state:8} {sender}  {what}  {one['text']}"
+    return [
+        one["id"],
+        ago(one["age_s"]),
+        "uncertain" if one.get("result") == "uncertain" else state,
+        f"{one['from']} (claimed)" if one["claimed"] else one["from"],
+        one["type"],
+        one.get("channel", ""),
+        one["text"],
+    ]
 
 
 COMMAND: Final = Command(

@@ -24,16 +24,22 @@ from wakebus.adapters.inspect.describe import describe
 from wakebus.adapters.settings.environment import Environment
 from wakebus.adapters.settings.redact import redact, secret_values
 from wakebus.broker.paths import bus_dir, hermes_home
-from wakebus.plugin.cli.chats import channels_text as words
+from wakebus.plugin.cli.chats.channels_text import (
+    COLUMNS,
+    courier_words,
+    missing,
+    platform_rows,
+    settings_words,
+)
 from wakebus.plugin.cli.command import Command
 from wakebus.plugin.cli.output import (
     FAILED,
     OK,
     Parser,
     Usage,
-    colored,
     echo,
     echo_json,
+    echo_table,
     show_env_path,
 )
 
@@ -76,12 +82,12 @@ def run(args: argparse.Namespace) -> int:
         said = {name: getattr(courier, name) for name in _COURIER} if courier else None
         echo_json({"courier": said, "channels": found})
         return OK
-    paint, at = words.painted if colored() else words.unpainted, time.time()
-    own = hermes_home() / ".env"
-    read = words.settings(str(own), elsewhere(courier, own))
-    more = words.courier(courier, at), read, at, paint
-    shown = words.page(found, *more) if args.word is None else words.details(found[0], *more)
-    echo(shown, styled=True)
+    at, own = time.time(), hermes_home() / ".env"
+    echo_table(COLUMNS, platform_rows(found, at, whole=args.word is not None))
+    echo(f"\ncourier: {courier_words(courier, at)}")
+    echo(f"settings: {settings_words(str(own), elsewhere(courier, own))}")
+    if args.word is None:
+        echo("One platform: wakebus channels PLATFORM. Try the credentials: wakebus channels check")
     return OK
 
 
@@ -90,7 +96,7 @@ def run_check(platform: str | None, env: Mapping[str, str], *, as_json: bool) ->
     names = chosen(platform, env)
     own = hermes_home() / ".env"
     if other := elsewhere(read_status(bus_dir()), own):
-        echo(f"note: checked is {words.settings(str(own), other)}", error=True)
+        echo(f"note: checked is {settings_words(str(own), other)}", error=True)
     if sys.stderr.isatty() and not as_json:
         echo(f"asking {', '.join(names)} …", error=True)
     results = []
@@ -112,7 +118,7 @@ def chosen(platform: str | None, env: Mapping[str, str]) -> list[str]:
     found = describe(platform, env, registry.load)
     if found["state"] != "unset":
         return [platform]
-    what = f"set {words.missing(found)} in $HERMES_HOME/.env" if found["missing"] else ""
+    what = f"set {missing(found)} in $HERMES_HOME/.env" if found["missing"] else ""
     raise BadSetting(f"{platform} is not set up: {what or found['problem']}")
 
 

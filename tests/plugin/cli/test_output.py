@@ -2,9 +2,12 @@
 
 import argparse
 import json
+import re
 
 import pytest
 
+from fakes.desk import Desk
+from fakes.terminal import in_terminal
 from wakebus.broker import errors
 from wakebus.plugin.cli import output
 from wakebus.plugin.cli.output import Parser, Usage, guarded, hint, safe, show_env_path, status_of
@@ -166,3 +169,24 @@ def test_colored(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not output.colored()
     monkeypatch.setattr("sys.stdout", None)
     assert not output.colored()
+
+
+@pytest.mark.parametrize("verb", ["endpoints", "dead list", "inbox", "broker status"])
+def test_tables_in_a_terminal(desk: Desk, name: str, verb: str) -> None:
+    """80 columns, a bold header, a peer's text as text; NO_COLOR is heard; in a pipe, all of it."""
+    long, text = f"{name}-{'x' * 45}", "[red]a[/] \x1b[41mb \u202e" + " word" * 40
+    desk.declare(long)
+    with desk.client() as bus:
+        for id in (f"{name}-1", f"{name}-2"):
+            bus.send(long, {"text": text, "type": "t" * 30}, sender=long, id=id)
+        bus.cancel(f"{name}-1", by=long)
+    words = ("wakebus", *verb.split(), *([long] if verb == "inbox" else []))
+    shown = in_terminal(desk, *words, env={"COLUMNS": "80"})
+    lines = re.sub(r"\x1b\[\d*m", "", shown).splitlines()
+    assert max(map(len, lines)) <= 80 and "\x1b[1m" in shown
+    assert "\x1b[41m" not in shown and "\u202e" not in shown
+    if verb == "inbox":
+        assert f"{name}-2" in shown and "[red]a[/] b" in shown
+    assert "\x1b" not in in_terminal(desk, *words, env={"COLUMNS": "80", "NO_COLOR": "1"})
+    piped = desk.run(*words)
+    assert "\x1b" not in piped.out and long in piped.out and "…" not in piped.out

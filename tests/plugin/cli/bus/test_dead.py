@@ -38,12 +38,13 @@ def test_list(desk: Desk, name: str) -> None:
     ids = dead(desk, name, 3, body={"text": "x", "type": "t\u202e"})
     done = desk.wakebus("dead", "list", "--to", name)
     assert done.status == 0 and done.err == ""
-    lines = done.out.splitlines()
+    head, *lines = done.out.splitlines()
+    assert head.split() == ["ID", "AGE", "FROM", "TO", "TYPE", "CHANNEL", "REASON"]
     assert [line.split()[0] for line in lines] == ids[::-1]
-    pattern = rf"{ids[2]} +\d+[sm]  ci → {name}  t  cancelled by ci"
+    pattern = rf"{ids[2]} +\d+[sm]  ci    {name}  t     -        cancelled by ci"
     assert re.fullmatch(pattern, lines[0]), lines[0]
     done = desk.wakebus("dead", "list", "--to", name, "--limit", "2")
-    assert len(done.out.splitlines()) == 2 and "--limit 20" in done.err
+    assert len(done.out.splitlines()) == 3 and "--limit 20" in done.err
     found = desk.wakebus("dead", "list", "--to", name, "--json", "--limit", "2").json
     assert found["more"] is True and [one["id"] for one in found["letters"]] == ids[:0:-1]
     assert found["letters"][0]["reason"] == "cancelled by ci"
@@ -159,7 +160,7 @@ def test_of_a_channel(desk: Desk, name: str) -> None:
     assert found("--channel", "feishu:oc_1") == [0, 1]
     assert found("--channel", chats[1]) == [1] and found("--channel", "feishu:oc") == []
     shown = desk.wakebus("dead", "list", "--to", name, "--channel", "feishu", "--limit", "1")
-    assert "  untyped  feishu  cancelled by ci" in shown.out and "--limit 10" in shown.err
+    assert "  -     feishu   cancelled by ci" in shown.out and "--limit 10" in shown.err
     assert desk.wakebus("dead", "list", "--channel", "").status == 2
     done = desk.wakebus("dead", "retry", "--to", name, "--channel", "feishu:oc_1")
     assert done.out == f"retried: {name}-0, {name}-1\n"

@@ -32,8 +32,9 @@ def test_list(desk: Desk, name: str, listen: Listen) -> None:
     lines = desk.wakebus("endpoints").out.splitlines()
     away = next(line.split() for line in lines if line.startswith(f"{name}-away "))
     live = next(line.split() for line in lines if line.startswith(f"{name} "))
-    assert away[1:] == ["away", "1", "queued"]
-    assert live[1:] == ["live", "pid", str(listener.process.pid)]
+    assert lines[0].split() == ["ENDPOINT", "STATE", "PID", "QUEUED", "NOTE"]
+    assert away[1:] == ["away", "-", "1", "-"]
+    assert live[1:] == ["live", str(listener.process.pid), "0", "-"]
     found = {one["name"]: one for one in desk.wakebus("endpoints", "--json").json}
     assert found[name]["pid"] == listener.process.pid and found[f"{name}-away"]["queued"] == 1
     done = desk.wakebus("endpoints", "remove", name)
@@ -48,7 +49,7 @@ def test_ephemeral_ones_are_shown_as_such(desk: Desk, name: str) -> None:
         lines = desk.wakebus("endpoints").out.splitlines()
         found = {entry["name"]: entry for entry in desk.wakebus("endpoints", "--json").json}
     told = {line.split()[0]: line.split()[4:] for line in lines}
-    assert (told[name], told[f"{name}-2"]) == ([], ["ephemeral"])
+    assert (told[name], told[f"{name}-2"]) == (["-"], ["ephemeral"])
     assert [found[f"{name}{end}"]["ephemeral"] for end in ("", "-2")] == [False, True]
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -48,9 +49,9 @@ def test_the_list(desk: Here) -> None:
     settings(desk, **FEISHU, FEISHU_HOME_CHANNEL="oc_1")
     done = desk.wakebus("channels")
     assert done.status == 0 and not done.err, done
-    assert {line.split()[0] for line in done.out.splitlines() if line[:1].islower()} >= {
-        *registry.known()
-    }
+    head, *lines = done.out.splitlines()
+    assert head.split() == ["PLATFORM", "STATE", "WHAT", "DETAILS"]
+    assert {line.split()[0] for line in lines if line[:1].islower()} >= {*registry.known()}
     assert "FEISHU_APP_ID=cli_a, FEISHU_APP_SECRET=***" in done.out and HUSH not in done.out
     assert "courier: none has run here" in done.out and f"settings: {desk.root}/.env" in done.out
     assert "\x1b" not in done.out and [one.name for one in desk.root.iterdir()] == [".env"]
@@ -58,8 +59,12 @@ def test_the_list(desk: Here) -> None:
 
 def test_on_a_terminal(own_desk: Desk, platform: Platform) -> None:
     """ADP-22.1, 22.3: in colour, and with a word while platforms are asked."""
-    settings(own_desk, **platform.settings("telegram"))
-    assert "\x1b[32mready" in in_terminal(own_desk, "wakebus", "channels")
+    bad = {"FEISHU_APP_ID": "a\x1b[31mb\u202e"}
+    settings(own_desk, **platform.settings("telegram"), **bad)
+    shown = in_terminal(own_desk, "wakebus", "channels", env={"COLUMNS": "80"})
+    assert "\x1b[32mready" in shown and "\x1b[31mb" not in shown and "\u202e" not in shown
+    table = re.sub(r"\x1b\[\d*m", "", shown).split("\r\n\r\n")[0]
+    assert len(table.splitlines()) > 13 and max(map(len, table.splitlines())) <= 80
     shown = in_terminal(own_desk, "wakebus", "channels", "check", "telegram")
     assert shown.index("asking telegram") < shown.index("ok: telegram: @busbot")
     assert "\x1b" not in in_terminal(own_desk, "wakebus", "channels", env={"NO_COLOR": "1"})
@@ -104,7 +109,7 @@ def test_a_broken_config(desk: Here) -> None:
 def test_one_platform(desk: Here) -> None:
     """ADP-22.1: all about it; an unknown one has near names."""
     done = desk.wakebus("channels", "dingtalk")
-    assert done.status == 0 and "not set up: set DINGTALK_CLIENT_ID" in done.out
+    assert done.status == 0 and "unset  needs    set DINGTALK_CLIENT_ID" in done.out
     assert "other numbers: DINGTALK_RATE_CHAT" in done.out
     done = desk.wakebus("channels", "fesihu", "--json")
     assert done.status == 1 and "did you mean feishu?" in done.json["error"]["text"]

@@ -7,14 +7,13 @@ import pytest
 from wakebus.adapters import registry
 from wakebus.adapters.courier.status_file import Status
 from wakebus.adapters.inspect.describe import describe
+from wakebus.broker.system.text_table import text_table
 from wakebus.plugin.cli.chats.channels_text import (
-    courier,
-    details,
+    COLUMNS,
+    courier_words,
     missing,
-    page,
-    painted,
+    platform_rows,
     state_words,
-    unpainted,
 )
 
 NOW = 1_764_288_000.0
@@ -26,74 +25,70 @@ def facts(platform: str, **env: str) -> dict[str, Any]:
     return describe(platform, env, registry.load)
 
 
+def shown(*found: dict[str, Any], whole: bool = False) -> str:
+    """Return the table as a pipe gets it."""
+    return text_table(COLUMNS, platform_rows(found, NOW, whole=whole), None)
+
+
 def test_the_list() -> None:
     """ADP-22.1: what is set up first, with its settings and home; of the rest what is missing."""
-    shown = page(
-        [facts("dingtalk"), facts("feishu", **ENV)], "runs, pid 7", "/h/.env", NOW, unpainted
+    lines = shown(facts("dingtalk"), facts("feishu", **ENV)).splitlines()
+    assert lines[0] == "PLATFORM  STATE  WHAT   DETAILS"
+    assert lines[1] == "feishu    ready  set    FEISHU_APP_ID=cli_a, FEISHU_APP_SECRET=***"
+    assert lines[2] == "feishu    ready  home   feishu:oc_1 (by FEISHU_HOME_CHANNEL)"
+    assert lines[-1] == (
+        "dingtalk  unset  needs  set DINGTALK_CLIENT_ID and DINGTALK_CLIENT_SECRET,"
+        " or DINGTALK_WEBHOOK_URL"
     )
-    lines = shown.splitlines()
-    assert lines[0] == "feishu      ready"
-    assert lines[1] == "  set       FEISHU_APP_ID=cli_a, FEISHU_APP_SECRET=***"
-    assert lines[2] == "  home      feishu:oc_1 (by FEISHU_HOME_CHANNEL)"
-    assert (
-        "dingtalk    not set up: set DINGTALK_CLIENT_ID and DINGTALK_CLIENT_SECRET,"
-        " or DINGTALK_WEBHOOK_URL" in lines
-    )
-    assert "courier: runs, pid 7" in lines and "settings: /h/.env" in lines
-    assert "wakebus channels check" in lines[-1]
 
 
 def test_one_in_full() -> None:
     """ADP-22.1: also what is not set, the limits and how to change them, and what a key gives."""
-    shown = details(facts("feishu", **ENV), "runs", "/h/.env", NOW, unpainted)
+    page = shown(facts("feishu", **ENV), whole=True)
     for piece in (
-        "not set   FEISHU_DOMAIN",
+        "unset    FEISHU_DOMAIN",
         "up to 20,000 bytes; a longer text is split",
         "5 in 1 s to one chat",
         "FEISHU_RATE_CHAT, FEISHU_RATE_APP, COUNT/SECONDS or off",
-        "threads   yes: ?thread=ID",
+        "threads  yes: ?thread=ID",
         "safe for 1 h on some of its ways",
         "wakebus channels check asks the platform",
     ):
-        assert piece in shown, shown
-    shown = details(facts("console"), "runs", "/h/.env", NOW, unpainted)
-    assert "as the platform allows" in shown and "set CONSOLE_HOME_CHANNEL" in shown
-    assert "files     takes none" in shown and "no harmless call" in shown
+        assert piece in page, page
+    page = shown(facts("console"), whole=True)
+    assert "as the platform allows" in page and "set CONSOLE_HOME_CHANNEL" in page
+    assert "files    takes none" in page and "no harmless call" in page
 
 
 def test_a_limit_that_refills() -> None:
     """ADP-6.23: a bucket in words, also with other numbers."""
     env = {"MATRIX_HOMESERVER": "https://example.org", "MATRIX_ACCESS_TOKEN": "hush"}
-    shown = details(facts("matrix", **env), "runs", "/h/.env", NOW, unpainted)
-    assert "10 at once, then one in 5 s, in all" in shown
-    shown = page([facts("matrix", **env, MATRIX_RATE_APP="4/2")], "runs", "/h", NOW, unpainted)
-    assert "4 at once, then one in 0.5 s, in all" in shown
+    page = shown(facts("matrix", **env), whole=True)
+    assert "10 at once, then one in 5 s, in all" in page
+    page = shown(facts("matrix", **env, MATRIX_RATE_APP="4/2"))
+    assert "4 at once, then one in 0.5 s, in all" in page
 
 
 def test_what_only_this_process_has() -> None:
     """ADP-22.1: a variable that the courier, started elsewhere, may not have."""
-    one = facts("feishu", **ENV) | {"inherited": ["FEISHU_APP_ID"]}
-    shown = page([one], "runs", "/h/.env", NOW, unpainted)
-    assert "the courier may not have: FEISHU_APP_ID\n" in shown
+    page = shown(facts("feishu", **ENV) | {"inherited": ["FEISHU_APP_ID"]})
+    assert "the courier may not have: FEISHU_APP_ID\n" in page
 
 
 def test_what_is_wrong() -> None:
     """ADP-22.1: the adapter's words, with the real path of `.env`; a broken home as well."""
-    one = facts("feishu", FEISHU_APP_ID="cli_a", FEISHU_HOME_CHANNEL="feishu:")
-    shown = page([one], "runs", "/h/.env", NOW, unpainted)
-    assert shown.startswith("feishu      wrong: FEISHU_APP_SECRET is not set")
-    assert "$HERMES_HOME" not in shown and "FEISHU_HOME_CHANNEL names no chat" in shown
+    page = shown(facts("feishu", FEISHU_APP_ID="cli_a", FEISHU_HOME_CHANNEL="feishu:"))
+    assert page.splitlines()[1].startswith("feishu    wrong  fault  FEISHU_APP_SECRET is not set")
+    assert "$HERMES_HOME" not in page and "FEISHU_HOME_CHANNEL names no chat" in page
     broken = {"platform": "x", "state": "wrong", "problem": "cannot be loaded", "missing": []}
-    assert details(broken, "-", "-", NOW, unpainted).startswith("x           wrong: cannot be")
+    assert shown(broken, whole=True).splitlines()[1:] == [
+        "x         wrong  fault  cannot be loaded"
+    ]
 
 
-def test_colour() -> None:
-    """ADP-22.1: states have one, and nothing that others wrote can bring its own."""
-    one = facts("feishu", **ENV | {"FEISHU_APP_ID": "a\x1b[31mb\u202e"})
-    shown = page([one], "run\x1b[2Js", "/h/.env", NOW, painted)
-    assert shown.startswith("feishu      \x1b[32mready\x1b[0m\n")
-    assert "\x1b[31m" not in shown and "\x1b[2J" not in shown and "\u202e" not in shown
-    assert "\x1b" not in page([one], "runs", "/h/.env", NOW, unpainted)
+def test_one_that_needs_nothing() -> None:
+    """ADP-22.1: it has its row, though there is nothing to tell of it."""
+    assert "console   ready  -      -" in shown(facts("console"), facts("dingtalk"))
 
 
 def test_missing() -> None:
@@ -113,7 +108,7 @@ def test_missing() -> None:
 )
 def test_the_courier(status: Status | None, words: str) -> None:
     """ADP-22.2: whether one runs, and how to start it."""
-    said = courier(status, NOW)
+    said = courier_words(status, NOW)
     assert said.startswith(words)
     assert (status is not None and status.alive) or "hermes-busd" in said
 
