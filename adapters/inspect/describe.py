@@ -21,7 +21,7 @@ from wakebus.adapters.inspect.credential_check import can_check
 from wakebus.adapters.pacing.rate_limiter import effective_limits
 from wakebus.adapters.registry import LoadAdapter
 from wakebus.adapters.sanitize import line
-from wakebus.adapters.settings import home_channel as home
+from wakebus.adapters.settings.home_channel import find_home, home_variable, resolve
 from wakebus.adapters.settings.redact import REDACTED, is_secret, redact, secret_values
 
 # A setting of which there may be several: `WEBHOOK_<NAME>_URL`.
@@ -61,7 +61,7 @@ def _described(platform: str, env: Mapping[str, str], kind: type[Adapter]) -> di
         "inherited": [name for name in shown if name in inherited],
         "unset": [name for name in card.settings if not _set(name, env)],
         "home": _home(platform, env),
-        "home_variable": home.variable(platform),
+        "home_variable": home_variable(platform),
         "text": {"max": card.max_text, "unit": card.unit},
         "file": min(card.max_file, MAX_FILE),
         "threads": card.threads,
@@ -138,10 +138,10 @@ def _value(name: str, value: str, secrets: Iterable[str]) -> str:
 
 def _home(platform: str, env: Mapping[str, str]) -> dict[str, str] | None:
     try:
-        found = home.find(platform, env)
+        found = find_home(platform, env)
         if found is None:
             return None
-        at = home.resolve(channel.parse(platform), env)
+        at = resolve(channel.parse(platform), env)
     except DeliveryError as exc:
         return {"problem": line(exc.text)}
     thread = f"?thread={at.thread}" if at.thread else ""

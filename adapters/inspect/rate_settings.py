@@ -9,18 +9,15 @@ here; `wakebus channels` names it.
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from difflib import get_close_matches
-from pathlib import Path
 from typing import Final, NamedTuple
 
 from wakebus.adapters import registry
 from wakebus.adapters.base import Adapter
 from wakebus.adapters.errors import DeliveryError, Scope
 from wakebus.adapters.pacing.rate_limiter import SCOPES, parse_rate
-from wakebus.broker.system.cached_file import bytes_of
 
 _NAME: Final = re.compile(r"([A-Z0-9_]+)_RATE_(?:CHAT|APP)\Z")
 _TO: Final[Mapping[Scope, str]] = {"chat": "to one chat", "app": "to all chats together"}
-_MAX_FILE: Final = 1 << 20
 
 
 class RateSetting(NamedTuple):
@@ -61,14 +58,3 @@ def near_rate(name: str, known: Iterable[str]) -> str:
     platforms = sorted({kind[1] for one in names if (kind := _NAME.match(one))})
     near = get_close_matches(found[1], platforms, n=1, cutoff=0.7)
     return near[0] + name.removeprefix(found[1]) if near else ""
-
-
-def line_in(file: Path, name: str) -> int:
-    """Return the number of the line of a `.env` that counts for `name`, 0 where none is seen."""
-    try:
-        text = bytes_of(file, _MAX_FILE).decode(errors="replace")
-    except OSError:
-        return 0
-    place = re.compile(rf"^\s*(?:export\s+)?'?{re.escape(name)}'?\s*=")
-    lines = [number for number, line in enumerate(text.splitlines(), 1) if place.match(line)]
-    return lines[-1] if lines else 0

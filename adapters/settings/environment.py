@@ -91,6 +91,15 @@ class Environment:
         values.update(self._weixin(values))
         return values
 
+    def line_of(self, name: str) -> int:
+        """Return the number of the line of `.env` that counts for a name, 0 where none is seen."""
+        try:
+            lines = _LINE_END.split(_decoded(bytes_of(self.file, MAX_FILE)))
+        except OSError:
+            return 0
+        place = re.compile(rf"\s*(?:export\s+)?'?{re.escape(name)}'?\s*=")
+        return max((at for at, line in enumerate(lines, 1) if place.match(line)), default=0)
+
 
 def _read(file: Path, process: Mapping[str, str]) -> dict[str, str]:
     """Return a file's values; raise OSError, whose strerror says why not."""

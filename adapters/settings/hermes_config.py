@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from wakebus.adapters.errors import BadChannel
-from wakebus.adapters.settings.home_channel import CONFIG, OLD, Home, configured
+from wakebus.adapters.settings.home_channel import CONFIG, OLD, Home, configured_home
 from wakebus.broker.errors import WakebusError
 from wakebus.broker.system.cached_file import LastGood, Unusable, json_of, text_of
 
@@ -35,7 +35,7 @@ class HermesConfig:
         """Return the platform's home, None without one; raise BadChannel."""
         try:
             old = self._old()
-            return configured(platform, self._config(), old)
+            return configured_home(platform, self._config(), old)
         except Unusable as exc:
             raise BadChannel(
                 f"{exc}; mend it, or name the home channel by its variable in $HERMES_HOME/.env"
@@ -43,10 +43,10 @@ class HermesConfig:
 
 
 def _last_good(file: Path, parse: Callable[[Path], Any]) -> LastGood[Any]:
-    def tell(problem: WakebusError) -> None:
+    def warn(problem: WakebusError) -> None:
         log.warning("%s; what it said before holds", problem)
 
-    return LastGood(file, parse, tell, missing={})
+    return LastGood(file, parse, warn, missing={})
 
 
 def _yaml_of(file: Path) -> Any:

@@ -44,15 +44,15 @@ class HasHomes(Protocol):
         ...
 
 
-def variable(platform: str) -> str:
+def home_variable(platform: str) -> str:
     """Return the name of the environment variable with this platform's home channel."""
     made = re.sub(r"[^A-Z0-9]", "_", platform.upper()) + "_HOME_CHANNEL"
     return _NAMES.get(platform, made)
 
 
-def find(platform: str, env: Mapping[str, str]) -> Home | None:
+def find_home(platform: str, env: Mapping[str, str]) -> Home | None:
     """Return the home of a platform: a variable's, else the configuration's, None without."""
-    names = (variable(platform), _ELSE.get(platform, ""))
+    names = (home_variable(platform), _ELSE.get(platform, ""))
     for name in names:
         if value := env.get(name, "").strip():
             return Home(value, env.get(f"{name}_THREAD_ID", "").strip(), name)
@@ -68,7 +68,7 @@ def resolve(channel: Channel, env: Mapping[str, str]) -> Channel:
     """
     if channel.chat_id is not None:
         return channel
-    found = find(channel.platform, env)
+    found = find_home(channel.platform, env)
     if found is None:
         raise BadChannel(_no_home(channel))
     check_text(found.chat, found.where)
@@ -81,9 +81,9 @@ def resolve(channel: Channel, env: Mapping[str, str]) -> Channel:
     return channel._replace(chat_id=chat_id, thread=channel.thread or own)
 
 
-def configured(platform: str, config: Any, old: Any) -> Home | None:
+def configured_home(platform: str, config: Any, old: Any) -> Home | None:
     """Return what `config` (config.yaml) or `old` (gateway.json) says. Raises BadChannel."""
-    name = variable(platform)
+    name = home_variable(platform)
     top = _value(config, name)
     if not isinstance(top, bool) and (chat := _text(top)):
         thread = _value(config, f"{name}_THREAD_ID")
@@ -96,7 +96,7 @@ def configured(platform: str, config: Any, old: Any) -> Home | None:
 
 
 def _no_home(channel: Channel) -> str:
-    platform, name = channel.platform, variable(channel.platform)
+    platform, name = channel.platform, home_variable(channel.platform)
     return (
         f"channel {channel.token!r} names no chat, and {name} is not set;"
         f" write {platform}:CHAT, or set {name} in $HERMES_HOME/.env"

@@ -17,7 +17,6 @@ from wakebus.adapters.errors import DeliveryError
 from wakebus.adapters.inspect.rate_settings import (
     RateSetting,
     check_rate,
-    line_in,
     near_rate,
     rate_settings,
 )
@@ -119,7 +118,7 @@ class SettingsInForce:
         if name in env.inherited:
             return name
         file = self.environment.file
-        line = line_in(file, name)
+        line = self.environment.line_of(name)
         return f"{file}:{line}: {name}" if line else f"{file}: {name}"
 
 

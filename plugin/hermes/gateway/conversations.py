@@ -179,7 +179,7 @@ def shaped(sources: Iterable[Any]) -> list[Any]:
 
 
 def _no_home(platform: str) -> str:
-    variable = home_channel.variable(platform)
+    variable = home_channel.home_variable(platform)
     return (
         f"{platform} has no home channel here: write /sethome in that chat (or"
         f" platforms.{platform}.home_channel in config.yaml), or set {variable} in"

@@ -1,13 +1,11 @@
 """How fast each platform may be written to, as settings."""
 
-from pathlib import Path
-
 import pytest
 
 from wakebus.adapters import registry
 from wakebus.adapters.base import Adapter
 from wakebus.adapters.errors import BrokenAdapter
-from wakebus.adapters.inspect.rate_settings import check_rate, line_in, near_rate, rate_settings
+from wakebus.adapters.inspect.rate_settings import check_rate, near_rate, rate_settings
 from wakebus.adapters.pacing.rate_limiter import effective_limits
 
 
@@ -54,10 +52,3 @@ def test_what_is_no_rate(text: str) -> None:
 def test_a_name_that_is_nearly_one(name: str, near: str) -> None:
     """Other programs may have such variables, too: only a near one is taken for ours."""
     assert near_rate(name, [rate.name for rate in rate_settings()]) == near
-
-
-def test_the_line_of_a_setting(tmp_path: Path) -> None:
-    """The last one counts, as for the values."""
-    (file := tmp_path / ".env").write_text("A=1\nAB=2\n export A = 3\n#A=4\n")
-    assert (line_in(file, "A"), line_in(file, "AB"), line_in(file, "C")) == (3, 2, 0)
-    assert line_in(tmp_path, "A") == 0

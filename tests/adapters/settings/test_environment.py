@@ -8,7 +8,7 @@ import pytest
 
 from wakebus.adapters.errors import Unavailable
 from wakebus.adapters.settings.environment import GRACE_S, Environment
-from wakebus.adapters.settings.home_channel import Home, find
+from wakebus.adapters.settings.home_channel import Home, find_home
 
 
 def test_the_file_wins(tmp_path: Path) -> None:
@@ -24,7 +24,7 @@ def test_values_are_expanded(tmp_path: Path) -> None:
     file.write_text("ROOM=#ops\nMATRIX_HOME_ROOM=${ROOM}:${HOST_7F3A} # ours\n")
     env = Environment({"HOST_7F3A": "localhost", "ROOM": "old"}, file)
     assert env()["MATRIX_HOME_ROOM"] == "#ops:localhost"
-    assert find("matrix", env()) == Home("#ops:localhost", "", "MATRIX_HOME_ROOM")
+    assert find_home("matrix", env()) == Home("#ops:localhost", "", "MATRIX_HOME_ROOM")
 
 
 def test_a_change_is_seen(tmp_path: Path) -> None:
@@ -43,6 +43,16 @@ def test_where_a_value_comes_from(tmp_path: Path) -> None:
     file = tmp_path / ".env"
     file.write_text("A=1\nB=\n")
     assert Environment({"A": "0", "B": "2", "C": "3"}, file)().inherited == {"C"}
+
+
+def test_the_line_of_a_value(tmp_path: Path) -> None:
+    """The last one counts, as for the values."""
+    file = tmp_path / ".env"
+    file.write_text("A=1\nAB=2\n export A = 3\n#A=4\n")
+    env = Environment({}, file)
+    assert (env.line_of("A"), env.line_of("AB"), env.line_of("C")) == (3, 2, 0)
+    assert env()["A"] == "3"
+    assert Environment({}, tmp_path).line_of("A") == 0
 
 
 def test_default_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

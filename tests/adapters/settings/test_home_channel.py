@@ -8,7 +8,13 @@ from hypothesis import strategies as st
 
 from wakebus.adapters.channel import parse
 from wakebus.adapters.errors import BadChannel
-from wakebus.adapters.settings.home_channel import Home, configured, find, resolve, variable
+from wakebus.adapters.settings.home_channel import (
+    Home,
+    configured_home,
+    find_home,
+    home_variable,
+    resolve,
+)
 
 YAML = "platforms.feishu.home_channel in config.yaml"
 
@@ -24,24 +30,24 @@ YAML = "platforms.feishu.home_channel in config.yaml"
 )
 def test_the_variable(platform: str, name: str) -> None:
     """ADP-7.3: as Hermes names it; `_` for what a variable cannot hold."""
-    assert variable(platform) == name
+    assert home_variable(platform) == name
 
 
 def test_matrix_is_a_room() -> None:
     """B9: MATRIX_HOME_ROOM and MATRIX_HOME_ROOM_THREAD_ID, and no other name."""
     env = {"MATRIX_HOME_ROOM": "!r:s", "MATRIX_HOME_ROOM_THREAD_ID": "$e"}
-    assert find("matrix", env) == Home("!r:s", "$e", "MATRIX_HOME_ROOM")
-    assert find("matrix", {"MATRIX_HOME_CHANNEL": "!r:s"}) is None
+    assert find_home("matrix", env) == Home("!r:s", "$e", "MATRIX_HOME_ROOM")
+    assert find_home("matrix", {"MATRIX_HOME_CHANNEL": "!r:s"}) is None
 
 
 def test_what_hermes_takes_instead() -> None:
     """ADP-7.6: ntfy's own topic, and the name that qqbot had; the variable itself goes first."""
-    assert find("ntfy", {"NTFY_TOPIC": "t"}) == Home("t", "", "NTFY_TOPIC")
-    assert find("ntfy", {"NTFY_TOPIC": "t", "NTFY_HOME_CHANNEL": "h"}) == Home(
+    assert find_home("ntfy", {"NTFY_TOPIC": "t"}) == Home("t", "", "NTFY_TOPIC")
+    assert find_home("ntfy", {"NTFY_TOPIC": "t", "NTFY_HOME_CHANNEL": "h"}) == Home(
         "h", "", "NTFY_HOME_CHANNEL"
     )
     old = {"QQ_HOME_CHANNEL": "q", "QQ_HOME_CHANNEL_THREAD_ID": "7"}
-    assert find("qqbot", old) == Home("q", "7", "QQ_HOME_CHANNEL")
+    assert find_home("qqbot", old) == Home("q", "7", "QQ_HOME_CHANNEL")
 
 
 class Env(dict[str, str]):
@@ -54,16 +60,16 @@ class Env(dict[str, str]):
     def home(self, platform: str) -> Home | None:
         """Return what the configuration says."""
         self.asked += 1
-        return configured(platform, self.config, None)
+        return configured_home(platform, self.config, None)
 
 
 def test_a_variable_beats_the_file() -> None:
     """ADP-7.6: as in Hermes, where the environment overrides config.yaml; the file is not asked."""
     file = {"platforms": {"feishu": {"home_channel": {"chat_id": "oc_file", "thread_id": "om_1"}}}}
     env = Env(file, FEISHU_HOME_CHANNEL="oc_env")
-    assert find("feishu", env) == Home("oc_env", "", "FEISHU_HOME_CHANNEL") and env.asked == 0
-    assert find("feishu", Env(file)) == Home("oc_file", "om_1", YAML)
-    assert find("slack", Env(file)) is None
+    assert find_home("feishu", env) == Home("oc_env", "", "FEISHU_HOME_CHANNEL") and env.asked == 0
+    assert find_home("feishu", Env(file)) == Home("oc_file", "om_1", YAML)
+    assert find_home("slack", Env(file)) is None
 
 
 def block(chat: object, **more: object) -> dict[str, Any]:
@@ -101,14 +107,14 @@ def block(chat: object, **more: object) -> dict[str, Any]:
 )
 def test_the_configuration(config: Any, old: Any, found: Home | None) -> None:
     """ADP-7.6: the name at the top, platforms, gateway.platforms, gateway.json: first come."""
-    assert configured("feishu", config, old) == found
+    assert configured_home("feishu", config, old) == found
 
 
 @pytest.mark.parametrize("wrong", ["oc_1", 7, [], {}, {"chat_id": ""}, {"chat_id": ["x"]}, True])
 def test_no_chat_where_one_should_be(wrong: Any) -> None:
     """ADP-7.4: named by file and key, where Hermes passes over it without a word."""
     with pytest.raises(BadChannel, match=f"^{YAML} names no chat") as caught:
-        configured("feishu", {"platforms": {"feishu": {"home_channel": wrong}}}, None)
+        configured_home("feishu", {"platforms": {"feishu": {"home_channel": wrong}}}, None)
     assert caught.value.text.isprintable()
 
 
@@ -128,7 +134,7 @@ JSON = st.recursive(
 def test_any_configuration(config: Any, old: Any) -> None:
     """ADP-7.6: whatever stands there is a home, none, or BadChannel; nothing else."""
     try:
-        found = configured("feishu", config, old)
+        found = configured_home("feishu", config, old)
     except BadChannel:
         return
     assert found is None or found.chat.strip()
