@@ -20,12 +20,13 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from wakebus.adapters.base import Part
-from wakebus.adapters.courier import delivery_log_file
 from wakebus.adapters.courier import delivery_log_rows as sql
+from wakebus.adapters.courier.delivery_log_file import open_file
 from wakebus.adapters.courier.delivery_log_rows import MessageRow, PartEnd
 from wakebus.adapters.delivery.retry import STOPS, Stopped
 from wakebus.adapters.errors import Result, Unavailable
 from wakebus.adapters.pacing.cooldowns import ScopeKey
+from wakebus.broker.system.sqlite_file import is_damage
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -52,7 +53,7 @@ class DeliveryLog:
         self._closed = False
 
     def open(self) -> None:
-        """Open the file, a new one if it is damaged. Raises NewerNotes and Unavailable."""
+        """Open the file, a new one if it is damaged. Raises NewerFile and Unavailable."""
         self._transaction(lambda _: None)
 
     def close(self) -> None:
@@ -182,7 +183,7 @@ class DeliveryLog:
             return result
 
     def _undo(self, exc: sqlite3.Error | None) -> None:
-        if exc is not None and delivery_log_file.is_damage(exc):
+        if exc is not None and is_damage(exc):
             log.critical("%s is damaged: %s", self._path, exc)
             self._disconnect()  # looked through, and set aside, when it is opened again
         elif self._db is not None and self._db.in_transaction:
@@ -191,7 +192,7 @@ class DeliveryLog:
     def _connect(self) -> sqlite3.Connection:
         if self._closed:
             raise Unavailable(f"{self._path} is closed: the courier ends")
-        db = delivery_log_file.open_file(self._path)
+        db = open_file(self._path)
         newest = db.execute("SELECT max(at) FROM message").fetchone()[0]
         self._start = (newest or 0.0) - self._ticks()
         self._db = db

@@ -1,9 +1,9 @@
 """
-Notices of non-delivery: what a sender with an endpoint is told of a dead letter (PROTOCOL.md
-section 6).
+Bounces: the messages of type `notice` that tell a sender with an endpoint of a dead letter
+(PROTOCOL.md section 6).
 
-Rule 1: a notice is stored in the transaction that holds the death, so there is exactly one. Rule 2:
-there is none for a notice or an answer, so nothing goes round in circles. Rule 3: a sender's full
+Rule 1: a bounce is stored in the transaction that holds the death, so there is exactly one. Rule 2:
+there is none for a bounce or an answer, so nothing goes round in circles. Rule 3: a sender's full
 mailbox takes none; that is counted, and stands among the dead letter's steps.
 """
 
@@ -14,11 +14,12 @@ from typing import Any, Final
 import msgspec
 
 from wakebus.broker.core.hub import Hub
-from wakebus.broker.core.mailbox import Entry
+from wakebus.broker.core.mailbox import MailboxEntry
 from wakebus.broker.errors import BadName, WakebusError
 from wakebus.broker.protocol import message as messages
 from wakebus.broker.protocol.message import Message
-from wakebus.broker.store.store import Put, Row, Store
+from wakebus.broker.store.rows import Put, Row
+from wakebus.broker.store.store import Store
 
 BUS: Final = "bus"  # the broker's own name
 TYPE: Final = "notice"
@@ -32,7 +33,7 @@ WITH_IT: Final = "the session that held {} has ended"
 ORPHANED: Final = tuple(reason.partition("{")[0] for reason in (FOR_IT, WITH_IT))
 
 
-def check_not_ours(name: str, field: str) -> str:
+def check_not_reserved(name: str, field: str) -> str:
     """Return `name`, or raise BadName if it is the broker's own."""
     if name == BUS:
         raise BadName(f"{field} {BUS!r}: the name of the broker itself; take another one")
@@ -74,8 +75,8 @@ def _text(dead: Message, why: str) -> str:
     return f"Not delivered: your message {what} to {dead.to} is a dead letter: {why}. {look}{again}"
 
 
-class Notice:
-    """One on its way: made by the router thread, stored by the store thread, then entered."""
+class Bounce:
+    """One on its way: made by the router thread, stored by the writer thread, then entered."""
 
     def __init__(self, hub: Hub, sender: str, id: str, reason: str) -> None:
         self.endpoint = hub.endpoint(sender)
@@ -88,7 +89,7 @@ class Notice:
         self.endpoint.arriving_bytes += RESERVED
 
     def store(self, store: Store, line: str, columns: Mapping[str, Any]) -> None:
-        """Store the death and its notice, both or neither (store thread)."""
+        """Store the death and its bounce, both or neither (writer thread)."""
         self._stored, self._lost = None, False
         row = store.find(self._id)
         if row is None or row["done"] is not None:
@@ -106,11 +107,19 @@ class Notice:
         self._stored = stored
 
     def _put(self, store: Store, message: Message) -> tuple[Put, Row]:
-        now, blob = self._hub.steady_wall(), msgspec.json.encode(message.to_wire())
+        now, blob = self._hub.bus_time(), msgspec.json.encode(message.to_wire())
         log = self._hub.line("accepted", by=BUS, claimed=False)
         log += self._hub.line("queued", live=self._live, ahead=self._ahead)
         put = Put(
-            *(message, blob, now, now + message.ttl_s, log, True, self._full, False, False),
+            message,
+            blob,
+            now,
+            now + message.ttl_s,
+            log,
+            known=True,
+            full=self._full,
+            asks=False,
+            claimed=False,
             bounded=False,  # the death makes room for more than this
         )
         return put, store.put(put)
@@ -119,23 +128,18 @@ class Notice:
         """The commit is done: put it into the sender's mailbox (router thread)."""
         self.endpoint.arriving -= 1
         self.endpoint.arriving_bytes -= RESERVED
-        self._hub.notices_lost += self._lost
+        self._hub.bounces_lost += self._lost
         if self._stored is not None:
             put, row = self._stored
-            message = put.message
-            deadline = self._hub.clock.mono() + message.ttl_s
-            entry = Entry(row["seq"], message.id, message.lane, len(put.blob), deadline)
-            entry.type, entry.accepted = TYPE, put.accepted
-            entry.session = message.session is not None
+            entry = MailboxEntry.of_put(put, row["seq"], self._hub.clock.mono())
             self._hub.enter(self.endpoint, entry)
 
 
-def notice_for(hub: Hub, entry: Entry, to: str, reason: str) -> Notice | None:
+def bounce_for(hub: Hub, entry: MailboxEntry, to: str, reason: str) -> Bounce | None:
     """
-    Return the notice of a death if the sender, proven or claimed, is a known endpoint.
+    Return the bounce of a death if the sender, proven or claimed, is a known endpoint.
 
     None to the endpoint `to` itself: who does not read its mail would not read this.
     """
-    sender = entry.lane.partition("\n")[0]
-    told = sender != to and hub.known(sender)
-    return Notice(hub, sender, entry.id, reason) if told else None
+    told = entry.sender != to and hub.known(entry.sender)
+    return Bounce(hub, entry.sender, entry.id, reason) if told else None

@@ -9,16 +9,11 @@ subscribes, an announcement costs a look at a number.
 import logging
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-import zmq
-
-from wakebus.broker.core.mailbox import Entry
+from wakebus.broker.core.mailbox import MailboxEntry
 from wakebus.broker.errors import WakebusError
 from wakebus.broker.protocol.event import encode, stamp
-
-if TYPE_CHECKING:
-    from wakebus.broker.core.hub import Endpoint
 
 log = logging.getLogger("wakebus.events")
 
@@ -36,86 +31,60 @@ def is_ours(topic: str) -> bool:
     return topic.partition(".")[0] == ROOT
 
 
-class Announcer:
+class BrokerEvents:
     """
     The broker's publisher, owned by the router thread. `pub`: 16 hex; `dropped`: did not go out.
 
-    `wall` tells the time. The socket is an XPUB because that one tells what is subscribed; without
-    one nobody hears it.
+    `wall` tells the time. `send` hands a frame to the proxy; False: its pipe is full.
     """
 
-    def __init__(self, wall: Callable[[], float]) -> None:
-        self.socket: zmq.Socket[bytes] | None = None
+    def __init__(self, wall: Callable[[], float], send: Callable[[bytes], bool]) -> None:
         self.pub = os.urandom(8).hex()
         self.dropped = 0
-        self._wall = wall
+        self._wall, self._send = wall, send
         self._numbers: dict[str, int] = {}
         self._listeners = {ENDPOINT: 0, MESSAGE: 0}  # subscriptions that reach some of them
 
-    def connect(self, context: "zmq.Context[zmq.Socket[bytes]]", address: str) -> None:
-        """Have a socket, towards the proxy at `address`."""
-        self.socket = context.socket(zmq.XPUB)
-        self.socket.setsockopt(zmq.LINGER, 0)
-        self.socket.setsockopt(zmq.XPUB_NODROP, 1)  # what does not go out is told
-        self.socket.connect(address)
+    def on_subscription(self, news: bytes) -> None:
+        """Count a subscription that came or went, as an XPUB tells it."""
+        change = _CHANGE.get(news[:1], 0)
+        for stem in self._listeners:
+            if _meet(news[1:], stem.encode()):
+                self._listeners[stem] = max(0, self._listeners[stem] + change)
 
-    def close(self) -> None:
-        """Let go of the socket."""
-        if self.socket is not None:
-            self.socket.close(0)
-
-    def learn(self) -> None:
-        """Read what subscriptions came and went."""
-        try:
-            while self.socket is not None:
-                news = self.socket.recv(zmq.NOBLOCK)
-                change = _CHANGE.get(news[:1], 0)
-                for stem in self._listeners:
-                    if _meet(news[1:], stem.encode()):
-                        self._listeners[stem] = max(0, self._listeners[stem] + change)
-        except zmq.Again:
-            pass
-
-    def hand(self, frame: bytes) -> bool:
+    def publish(self, frame: bytes) -> bool:
         """Hand an event to the proxy; False: its pipe is full."""
-        try:
-            if self.socket is not None:
-                self.socket.send(frame, zmq.NOBLOCK)
-            return True
-        except zmq.Again:
-            self.dropped += 1
-            return False
+        taken = self._send(frame)
+        self.dropped += not taken
+        return taken
 
     def probe(self, instance: str) -> None:
         """Publish the event that shows a subscriber that its subscriptions work."""
         topic = PROBE + instance
-        self.hand(encode(topic, self.pub, 1, stamp(topic, None, self._wall())))
+        self.publish(encode(topic, self.pub, 1, stamp(topic, None, self._wall())))
 
-    def name(self, endpoint: "Endpoint", pid: int, *, up: bool) -> None:
-        """Tell that a name is held now, or no longer; what was told already is not told again."""
-        if endpoint.up != up:
-            endpoint.up = up
-            if self._listeners[ENDPOINT]:
-                topic = ENDPOINT + ("up" if up else "down")
-                self._tell(topic, {"name": endpoint.name, "pid": pid})
+    def announce_endpoint(self, name: str, pid: int, *, up: bool) -> None:
+        """Tell that a name is held now, or no longer."""
+        if self._listeners[ENDPOINT]:
+            self._announce(ENDPOINT + ("up" if up else "down"), {"name": name, "pid": pid})
 
-    def message(self, state: str, to: str, entry: Entry, **more: Any) -> None:
+    def announce_message(self, state: str, to: str, entry: MailboxEntry, **more: Any) -> None:
         """Tell a message's new state, a receipt's word; `more`: `reason` of a dead one."""
         if entry.told == state:
             return
         entry.told = state
         if self._listeners[MESSAGE]:
-            facts = {"id": entry.id, "from": entry.lane.partition("\n")[0], "to": to}
+            facts = {"id": entry.id, "from": entry.sender, "to": to}
             facts |= {"type": entry.type, "state": state}
             if entry.claimed:
                 more["claimed"] = True
-            self._tell(MESSAGE + state, {**facts, **more})
+            self._announce(MESSAGE + state, {**facts, **more})
 
-    def _tell(self, topic: str, fields: dict[str, Any]) -> None:
+    def _announce(self, topic: str, fields: dict[str, Any]) -> None:
         number = self._numbers[topic] = self._numbers.get(topic, 0) + 1
         try:
-            self.hand(encode(topic, self.pub, number, stamp(topic, fields, self._wall())))
-        except (WakebusError, zmq.ZMQError) as exc:
+            self.publish(encode(topic, self.pub, number, stamp(topic, fields, self._wall())))
+        except WakebusError as exc:
             self.dropped += 1
             log.error("an event on %s was not published: %s", topic, exc)
 
@@ -125,7 +94,7 @@ def _meet(prefix: bytes, stem: bytes) -> bool:
     return stem.startswith(prefix) or prefix.startswith(stem)
 
 
-class Missed:
+class MissedEvents:
     """How many events all clients together have missed, as they report it. `total` never falls."""
 
     def __init__(self) -> None:

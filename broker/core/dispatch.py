@@ -10,10 +10,11 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
-from wakebus.broker.core.bounces import FOR_IT, WITH_IT, notice_for
-from wakebus.broker.core.hub import Endpoint, Hub
-from wakebus.broker.core.mailbox import Entry
-from wakebus.broker.core.waiters import tell_waiters
+from wakebus.broker.core.bounces import FOR_IT, WITH_IT, bounce_for
+from wakebus.broker.core.hub import Hub
+from wakebus.broker.core.mailbox import MailboxEntry
+from wakebus.broker.core.model import Endpoint
+from wakebus.broker.core.waiters import answer_waiters
 from wakebus.broker.protocol import wire
 from wakebus.broker.protocol.delivery_state import (
     DEATHS,
@@ -22,18 +23,19 @@ from wakebus.broker.protocol.delivery_state import (
     DeliveryState,
     receipt_word,
 )
+from wakebus.broker.store.store import Store
 
-log = logging.getLogger("wakebus.delivering")
+log = logging.getLogger("wakebus.dispatch")
 
 EXPIRED: Final = "it expired before anybody took it"
 EXPIRED_LATE: Final = "it expired; its receiver put it off until then: {}"
 EXPIRED_BEHIND: Final = "it expired; it waited behind {}: {}"
 
 
-def pump(hub: Hub, endpoint: Endpoint, fresh: Mapping[str, bytes] | None = None) -> None:
+def dispatch(hub: Hub, endpoint: Endpoint, fresh: Mapping[str, bytes] | None = None) -> None:
     """Send what may go out now; `fresh` holds bodies that need not be read from disk."""
     while hub.live(endpoint) and endpoint.holder and not endpoint.holder.blocked:
-        entry = endpoint.mailbox.take(hub.clock.mono())
+        entry = endpoint.mailbox.take_next(hub.clock.mono())
         if entry is None:
             return
         if entry.session and entry.accepted < endpoint.ephemeral:
@@ -41,12 +43,12 @@ def pump(hub: Hub, endpoint: Endpoint, fresh: Mapping[str, bytes] | None = None)
         elif fresh and entry.id in fresh:
             _deliver(hub, endpoint, entry, fresh[entry.id])
         else:
-            fetched = partial(_fetched, hub, endpoint, entry, entry.trip)
+            fetched = partial(_fetched, hub, endpoint, entry, entry.generation)
             hub.store.submit(lambda store, id=entry.id: store.find(id), fetched)  # type: ignore[misc]
 
 
-def _fetched(hub: Hub, endpoint: Endpoint, entry: Entry, trip: int, row: Any) -> None:
-    if entry.id not in endpoint.mailbox.entries or not entry.out or entry.trip != trip:
+def _fetched(hub: Hub, endpoint: Endpoint, entry: MailboxEntry, generation: int, row: Any) -> None:
+    if entry.id not in endpoint.mailbox.entries or not entry.out or entry.generation != generation:
         return  # it has ended, or came back while the disk was asked
     if isinstance(row, dict) and endpoint.holder:
         _deliver(hub, endpoint, entry, row["message"], row["retried"])
@@ -55,13 +57,14 @@ def _fetched(hub: Hub, endpoint: Endpoint, entry: Entry, trip: int, row: Any) ->
         endpoint.mailbox.end(entry.id)
     else:
         endpoint.mailbox.give_back(entry.id, hub.clock.mono() + 1)  # the disk did not answer
-        hub.later(1.0, partial(pump, hub, endpoint))
+        hub.timers.later(1.0, partial(dispatch, hub, endpoint))
 
 
-def _deliver(hub: Hub, endpoint: Endpoint, entry: Entry, blob: bytes, retried: int = 0) -> None:
+def _deliver(
+    hub: Hub, endpoint: Endpoint, entry: MailboxEntry, blob: bytes, retried: int = 0
+) -> None:
     holder = endpoint.holder
     assert holder is not None
-    sender = entry.lane.partition("\n")[0]
     head: dict[str, Any] = {
         "to": endpoint.name,
         "epoch": holder.epoch,
@@ -70,7 +73,7 @@ def _deliver(hub: Hub, endpoint: Endpoint, entry: Entry, blob: bytes, retried: i
         "started": entry.started_before,
         "asks": entry.asks,
         "claimed": entry.claimed,
-        "sender_known": hub.known(sender),
+        "sender_known": hub.known(entry.sender),
     }
     if retried:
         head["retried"] = retried
@@ -81,12 +84,12 @@ def _deliver(hub: Hub, endpoint: Endpoint, entry: Entry, blob: bytes, retried: i
         endpoint.mailbox.give_back(entry.id)
 
 
-def end(
+def commit_end(
     hub: Hub,
     endpoint: Endpoint,
-    entry: Entry,
+    entry: MailboxEntry,
     line: str,
-    done: Any,
+    done: Callable[[], None],
     *,
     quiet: bool = False,
     **columns: Any,
@@ -96,25 +99,25 @@ def end(
 
     A death is told to its sender, in the same commit, unless `quiet`: it knows.
     """
-    columns["done"] = hub.steady_wall()
+    columns["done"] = hub.bus_time()
     died = columns["state"] in DEATHS and not quiet
-    notice = notice_for(hub, entry, endpoint.name, columns["reason"]) if died else None
+    bounce = bounce_for(hub, entry, endpoint.name, columns["reason"]) if died else None
 
     def stored() -> None:
-        hub.end_turn(entry)
+        hub.revoke_token(entry)
         if entry.id in endpoint.mailbox.entries:
             endpoint.mailbox.end(entry.id)
         done()
         facts = {"reason": columns["reason"]} if columns["state"] in DEATHS else {}
-        hub.announcer.message(receipt_word(columns["state"]), endpoint.name, entry, **facts)
-        tell_waiters(hub, entry.id)
-        pump(hub, endpoint)
-        if notice is not None:
-            notice.arrive()
-            pump(hub, notice.endpoint)
+        hub.events.announce_message(receipt_word(columns["state"]), endpoint.name, entry, **facts)
+        answer_waiters(hub, entry.id)
+        dispatch(hub, endpoint)
+        if bounce is not None:
+            bounce.arrive()
+            dispatch(hub, bounce.endpoint)
 
-    if notice is not None:
-        hub.store_surely(lambda store: notice.store(store, line, columns), stored)
+    if bounce is not None:
+        hub.store_surely(lambda store: bounce.store(store, line, columns), stored)
     else:
         hub.store_surely(lambda store: store.mark(entry.id, line, **columns), stored)
 
@@ -122,23 +125,26 @@ def end(
 def bring_back(hub: Hub, endpoint: Endpoint, *, died: bool, why: str) -> None:
     """The holder has gone: what it had goes back into the mailbox, or is given up."""
     limit = hub.settings.attempts
-    for entry in endpoint.mailbox.holder_gone(died=died):
+    for entry in endpoint.mailbox.return_all(died=died):
         if entry.deaths >= limit:
             reason = f"its receiver died {entry.deaths} times while it was in its hands"
             give_up(hub, endpoint, entry, DeliveryEvent.EXHAUSTED, reason)
             continue
         line = hub.line("returned", by=endpoint.name, why=why, deaths=entry.deaths)
-        tell = partial(hub.announcer.message, "queued", endpoint.name, entry)
+        tell = partial(hub.events.announce_message, "queued", endpoint.name, entry)
         hub.store_surely(
             partial(_mark_returned, entry, line, entry.deaths, entry.started_before), tell
         )
-    for token in [t for t, turn in hub.turns.items() if turn.endpoint == endpoint.name]:
-        del hub.turns[token]
+    for token in [t for t, one in hub.token_owners.items() if one.endpoint == endpoint.name]:
+        del hub.token_owners[token]
 
 
-def _mark_returned(entry: Entry, line: str, deaths: int, started: bool, store: Any) -> None:
+def _mark_returned(
+    entry: MailboxEntry, line: str, deaths: int, started: bool, store: Store
+) -> None:
     store.mark(
-        *(entry.id, line),
+        entry.id,
+        line,
         state=DeliveryState.QUEUED,
         deaths=deaths,
         redelivered=True,
@@ -147,17 +153,17 @@ def _mark_returned(entry: Entry, line: str, deaths: int, started: bool, store: A
     )
 
 
-def _nothing() -> None:
-    pass
+def nothing() -> None:
+    """What is done after what needs no answer."""
 
 
 def give_up(
     hub: Hub,
     endpoint: Endpoint,
-    entry: Entry,
+    entry: MailboxEntry,
     event: DeliveryEvent,
     reason: str,
-    done: Callable[[], None] = _nothing,
+    done: Callable[[], None] = nothing,
     *,
     quiet: bool = False,
     **by: Any,
@@ -165,13 +171,13 @@ def give_up(
     """Make a waiting message a dead letter. `by`: who did it, for its steps."""
     entry.state = NEXT[entry.state, event]
     endpoint.mailbox.end(entry.id)  # at once: nobody may take it while the store writes
-    said = {"work": entry.work} if entry.work else {}  # it counts for this life: see lives.py
+    said = {"work": entry.work} if entry.work else {}  # for this life: dead_letter_history.py
     line = hub.line("dead", reason=reason, **said, **by)
     columns = {"state": entry.state, "reason": reason, "deaths": entry.deaths}
-    end(hub, endpoint, entry, line, done, quiet=quiet, **columns)
+    commit_end(hub, endpoint, entry, line, done, quiet=quiet, **columns)
 
 
-def orphan(hub: Hub, endpoint: Endpoint, entry: Entry) -> None:
+def orphan(hub: Hub, endpoint: Endpoint, entry: MailboxEntry) -> None:
     """Give up what waits for a session that has ended, or with the name of one."""
     reason = (FOR_IT if entry.session else WITH_IT).format(endpoint.name)
     give_up(hub, endpoint, entry, DeliveryEvent.ORPHANED, reason)
@@ -184,9 +190,9 @@ def expire(hub: Hub) -> None:
             give_up(hub, endpoint, entry, DeliveryEvent.EXPIRED, _expired(endpoint, entry))
 
 
-def _expired(endpoint: Endpoint, entry: Entry) -> str:
+def _expired(endpoint: Endpoint, entry: MailboxEntry) -> str:
     """Return why it expired, in the words of the receiver that put it or its lane's head off."""
-    if entry.put_off:
-        return EXPIRED_LATE.format(entry.put_off)
-    head, why = endpoint.mailbox.held_up(entry)
+    if entry.deferred:
+        return EXPIRED_LATE.format(entry.deferred)
+    head, why = endpoint.mailbox.waits_behind(entry)
     return EXPIRED_BEHIND.format(head, why) if why and head != entry.id else EXPIRED

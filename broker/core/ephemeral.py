@@ -12,12 +12,14 @@ from typing import Final
 
 from wakebus.broker.core.bounces import ORPHANED
 from wakebus.broker.core.dispatch import orphan
-from wakebus.broker.core.hub import Endpoint, Hub
-from wakebus.broker.core.mailbox import Entry
+from wakebus.broker.core.hub import Hub
+from wakebus.broker.core.mailbox import MailboxEntry
+from wakebus.broker.core.model import Endpoint, Holder
 from wakebus.broker.errors import NameTaken
 from wakebus.broker.protocol.delivery_state import DeliveryState
-from wakebus.broker.store.store import Row, Store
-from wakebus.broker.system.processes import Holder, gone
+from wakebus.broker.store.rows import Row
+from wakebus.broker.store.store import Store
+from wakebus.broker.system.processes import has_ended
 
 MOST: Final = 99
 LENGTH: Final = 64  # of a name
@@ -64,7 +66,7 @@ def _is_free(hub: Hub, name: str) -> bool:
     endpoint = hub.endpoints.get(name)
     holder = endpoint.holder if endpoint else None
     silent = holder is not None and holder.silent(hub.clock.mono(), hub.settings.stale_s)
-    return holder is None or silent or gone(holder.process)
+    return holder is None or silent or has_ended(holder.process)
 
 
 def _is_fresh(hub: Hub, name: str) -> bool:
@@ -73,7 +75,7 @@ def _is_fresh(hub: Hub, name: str) -> bool:
     if endpoint is None:
         return True
     if endpoint.ephemeral:
-        return endpoint.holder is None or gone(endpoint.holder.process)
+        return endpoint.holder is None or has_ended(endpoint.holder.process)
     return not hub.known(name) and not endpoint.arriving
 
 
@@ -92,7 +94,7 @@ def pass_on(hub: Hub, endpoint: Endpoint, last: str, *, ours: bool) -> None:
     if not ours:
         endpoint.ephemeral = 0.0
     elif another or not endpoint.ephemeral:
-        endpoint.ephemeral = hub.steady_wall()
+        endpoint.ephemeral = hub.bus_time()
 
 
 def is_left(hub: Hub, endpoint: Endpoint, holder: Holder) -> bool:
@@ -104,7 +106,7 @@ def is_left(hub: Hub, endpoint: Endpoint, holder: Holder) -> bool:
 
 def end_overdue(hub: Hub) -> None:
     """End the names whose holders are gone for `ephemeral_s`."""
-    before = hub.steady_wall() - hub.settings.ephemeral_s
+    before = hub.bus_time() - hub.settings.ephemeral_s
     for endpoint in list(hub.endpoints.values()):
         if endpoint.ephemeral and endpoint.holder is None and endpoint.seen <= before:
             _end(hub, endpoint)
@@ -123,7 +125,7 @@ def _end(hub: Hub, endpoint: Endpoint) -> None:
         hub.store.submit(forget)
 
 
-def _waiting(endpoint: Endpoint) -> list[Entry]:
+def _waiting(endpoint: Endpoint) -> list[MailboxEntry]:
     """Return what nobody has; what has ended and only waits for its commit is not among it."""
     entries = endpoint.mailbox.entries.values()
     return [entry for entry in entries if entry.state is DeliveryState.QUEUED and not entry.out]

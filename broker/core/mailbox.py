@@ -1,23 +1,24 @@
 """
-Which message of one endpoint goes out next (PROTOCOL.md section 7).
+DeadLetterFilter message of one endpoint goes out next (PROTOCOL.md section 7).
 
 Rule 1: pure; `now` is an argument. Rule 2: order is kept per lane; one message per lane is out,
 unless its receiver asked for the next (`more`). Rule 3: no bodies in here: what waits, waits on
-disk. Rule 4: after a holder's death each that was out is a suspect; suspects go one at a time, and
-only the one that is out is counted at the next death.
+disk. Rule 4: after a holder's death each that was out is quarantined; those go out one at a time,
+and only the one that is out is counted at the next death.
 """
 
 from collections import deque
 from collections.abc import Iterator
 from heapq import heappop, heappush
-from typing import Final
+from typing import Final, Self
 
 from wakebus.broker.protocol.delivery_state import ENDS, DeliveryState
+from wakebus.broker.store.rows import Put, Row
 
 LANE_MORE: Final = 64  # messages of one lane in one receiver's hands, with `more`
 
 
-class Entry:
+class MailboxEntry:
     """One open message: what the broker must know of it without reading its body."""
 
     __slots__ = (
@@ -26,21 +27,21 @@ class Entry:
         "claimed",
         "deadline",
         "deaths",
+        "deferred",
+        "generation",
         "id",
         "lane",
         "more",
         "out",
-        "put_off",
+        "quarantined",
         "redelivered",
         "seq",
         "session",
         "size",
         "started_before",
         "state",
-        "suspect",
         "token",
         "told",
-        "trip",
         "type",
         "work",
     )
@@ -51,24 +52,50 @@ class Entry:
         self.state = DeliveryState.QUEUED
         self.deaths = 0
         self.redelivered = self.started_before = self.asks = self.claimed = False
-        self.out = self.more = self.suspect = False
+        self.out = self.more = self.quarantined = False
         self.session = False  # it is for one session, and for no successor's
-        self.trip = 0  # how often it went out: an old trip's news is stale
+        self.generation = 0  # how often it went out: news of an older one is stale
         self.token: str | None = None
         self.type = self.told = ""  # for the events that tell of it; the last one's word
-        self.put_off = ""  # why its receiver said `later` last
+        self.deferred = ""  # why its receiver said `later` last
         self.work = ""  # what it said then of work on it: `none`, `maybe`; "": nothing since
+
+    @classmethod
+    def of_put(cls, put: Put, seq: int, now: float) -> Self:
+        """Return the entry of a message that was just stored as `seq`; `now`: monotonic."""
+        message = put.message
+        entry = cls(seq, message.id, message.lane, len(put.blob), now + message.ttl_s)
+        entry.asks, entry.claimed, entry.type = put.asks, put.claimed, message.type
+        entry.session, entry.accepted = message.session is not None, put.accepted
+        return entry
+
+    @classmethod
+    def of_row(cls, row: Row, deadline: float) -> Self:
+        """Return the entry of a stored message, queued; `session` beside its columns."""
+        entry = cls(row["seq"], row["id"], row["lane"], row["size"], deadline)
+        entry.deaths = row["deaths"]
+        entry.quarantined = entry.deaths > 0  # what merely came back is not
+        entry.redelivered = bool(row["redelivered"])
+        entry.started_before = bool(row["started_before"])
+        entry.asks, entry.claimed = bool(row["asks"]), bool(row["claimed"])
+        entry.session, entry.accepted, entry.type = row["session"], row["accepted"], row["type"]
+        return entry
+
+    @property
+    def sender(self) -> str:
+        """Who sent it, proven or claimed."""
+        return self.lane.partition("\n")[0]
 
 
 class _Lane:
-    __slots__ = ("held_until", "listed", "out", "put_off", "waiting")
+    __slots__ = ("deferred", "held_until", "listed", "out", "waiting")
 
     def __init__(self) -> None:
-        self.waiting: deque[Entry] = deque()
-        self.out: dict[str, Entry] = {}
+        self.waiting: deque[MailboxEntry] = deque()
+        self.out: dict[str, MailboxEntry] = {}
         self.held_until = 0.0
         self.listed = False  # stands in `_ready`
-        self.put_off = ("", "")  # the message that held the lane up last, and why
+        self.deferred = ("", "")  # the message that held the lane up last, and why
 
     def open(self) -> bool:
         room = len(self.out) < LANE_MORE and all(entry.more for entry in self.out.values())
@@ -80,25 +107,25 @@ class Mailbox:
 
     def __init__(self, window_lanes: int, window_bytes: int) -> None:
         self._window_lanes, self._window_bytes = window_lanes, window_bytes
-        self.entries: dict[str, Entry] = {}
+        self.entries: dict[str, MailboxEntry] = {}
         self._lanes: dict[str, _Lane] = {}
         self._ready: deque[str] = deque()
         self._ready_more: deque[str] = deque()  # lanes with a place in the window already
         self._held: list[tuple[float, str]] = []
-        self._out: dict[str, Entry] = {}
+        self._out: dict[str, MailboxEntry] = {}
         self._out_bytes = self._out_lanes = 0
-        self._lone: str | None = None  # the suspect that is out
+        self._quarantined_out: str | None = None  # one at a time
         self.bytes = 0
 
     def __len__(self) -> int:
         return len(self.entries)
 
     @property
-    def out(self) -> list[Entry]:
+    def out(self) -> list[MailboxEntry]:
         """What is with the holder now."""
         return list(self._out.values())
 
-    def add(self, entry: Entry) -> None:
+    def add(self, entry: MailboxEntry) -> None:
         """Put a new message at the end of its lane."""
         self.entries[entry.id] = entry
         self.bytes += entry.size
@@ -111,7 +138,7 @@ class Mailbox:
             lane.listed = True
             (self._ready_more if lane.out else self._ready).append(name)
 
-    def take(self, now: float) -> Entry | None:
+    def take_next(self, now: float) -> MailboxEntry | None:
         """Return the next message to send, marked as out; None when nothing may go now."""
         self._release(now)
         for ready in (self._ready_more, self._ready):
@@ -122,14 +149,14 @@ class Mailbox:
                     return entry
         return None
 
-    def _next_of(self, name: str, now: float) -> Entry | None:
+    def _next_of(self, name: str, now: float) -> MailboxEntry | None:
         lane = self._lanes[name]
         lane.listed = False
         if not lane.open() or lane.held_until > now:
             self._drop_empty(name, lane)
             return None
         entry = lane.waiting[0]
-        alone = entry.suspect and self._lone is not None
+        alone = entry.quarantined and self._quarantined_out is not None
         if alone or self._full(lane) or not self._fits(lane, entry):
             self._list(name, lane)  # its turn comes when something ends
             return None
@@ -141,7 +168,7 @@ class Mailbox:
     def _full(self, lane: _Lane) -> bool:
         return not lane.out and self._out_lanes >= self._window_lanes
 
-    def _fits(self, lane: _Lane, entry: Entry) -> bool:
+    def _fits(self, lane: _Lane, entry: MailboxEntry) -> bool:
         if lane.out:  # one lane's `more` must not use up what the others need
             used = sum(other.size for other in lane.out.values())
             if used + entry.size > self._window_bytes // 4:
@@ -152,24 +179,24 @@ class Mailbox:
         if not lane.waiting and not lane.out and not lane.listed:
             del self._lanes[name]
 
-    def _put_out(self, lane: _Lane, entry: Entry) -> None:
+    def _put_out(self, lane: _Lane, entry: MailboxEntry) -> None:
         entry.out, entry.more = True, False
-        entry.trip += 1
+        entry.generation += 1
         self._out_lanes += not lane.out
         lane.out[entry.id] = self._out[entry.id] = entry
         self._out_bytes += entry.size
-        if entry.suspect and self._lone is None:
-            self._lone = entry.id
+        if entry.quarantined and self._quarantined_out is None:
+            self._quarantined_out = entry.id
 
-    def _take_in(self, entry: Entry) -> _Lane:
+    def _take_in(self, entry: MailboxEntry) -> _Lane:
         lane = self._lanes[entry.lane]
         if entry.out:
             entry.out = False
             del lane.out[entry.id], self._out[entry.id]
             self._out_lanes -= not lane.out
             self._out_bytes -= entry.size
-            if self._lone == entry.id:
-                self._lone = None
+            if self._quarantined_out == entry.id:
+                self._quarantined_out = None
         return lane
 
     def _release(self, now: float) -> None:
@@ -192,13 +219,13 @@ class Mailbox:
         entry.more = True
         self._list(entry.lane, self._lanes[entry.lane])
 
-    def end(self, id: str) -> Entry:
+    def end(self, id: str) -> MailboxEntry:
         """Forget a message that is handled, refused or dead; its lane goes on."""
         entry = self.entries.pop(id)
         self.bytes -= entry.size
         lane = self._take_in(entry)
         if entry.state is not DeliveryState.DEAD:
-            lane.put_off = ("", "")  # it got through: what waits now waits for another reason
+            lane.deferred = ("", "")  # it got through: what waits now waits for another reason
         if entry in lane.waiting:
             lane.waiting.remove(entry)
         self._list(entry.lane, lane)
@@ -219,30 +246,30 @@ class Mailbox:
         else:
             self._list(entry.lane, lane)
 
-    def put_off(self, id: str, why: str, held_until: float) -> None:
+    def defer(self, id: str, why: str, held_until: float) -> None:
         """Its receiver wants it later, for this reason; so does all of its lane wait."""
         entry = self.entries[id]
-        entry.put_off = why
-        self._lanes[entry.lane].put_off = (id, why)
+        entry.deferred = why
+        self._lanes[entry.lane].deferred = (id, why)
         self.give_back(id, held_until)
 
-    def held_up(self, entry: Entry) -> tuple[str, str]:
+    def waits_behind(self, entry: MailboxEntry) -> tuple[str, str]:
         """Return the message that its lane waited for last, and why; "" each for none."""
-        return self._lanes[entry.lane].put_off
+        return self._lanes[entry.lane].deferred
 
-    def holder_gone(self, *, died: bool) -> Iterator[Entry]:
+    def return_all(self, *, died: bool) -> Iterator[MailboxEntry]:
         """
         Bring back all that was out, marked as redelivered; yield each, oldest first.
 
-        `died`: count an attempt, of the suspect that was out if there was one, else of all. What
+        `died`: count an attempt, of the quarantined one that was out if any was, else of all. What
         has ended and only waits for its commit stays where it is.
         """
         open_ = (entry for entry in self._out.values() if entry.state not in ENDS)
         back = sorted(open_, key=lambda entry: entry.seq)
-        counted = [entry for entry in back if entry.id == self._lone] or back
+        counted = [entry for entry in back if entry.id == self._quarantined_out] or back
         for entry in back:
             entry.deaths += died and entry in counted
-            entry.suspect |= died
+            entry.quarantined |= died
             entry.redelivered = True
             entry.started_before |= entry.state is DeliveryState.STARTED
             entry.state = DeliveryState.QUEUED
@@ -250,6 +277,6 @@ class Mailbox:
             self.give_back(entry.id)
         yield from back
 
-    def expired(self, now: float) -> list[Entry]:
+    def expired(self, now: float) -> list[MailboxEntry]:
         """Return what waited past its deadline; what is out is never expired."""
         return [e for e in self.entries.values() if not e.out and e.deadline <= now]

@@ -7,36 +7,32 @@ and, by SQLite, of what waits for ephemeral names.
 
 import json
 
-from wakebus.broker.core.hub import Endpoint, Hub, Turn
-from wakebus.broker.core.mailbox import Entry
+from wakebus.broker.core.hub import Hub
+from wakebus.broker.core.mailbox import MailboxEntry
+from wakebus.broker.core.model import Endpoint, Holder, TokenOwner
 from wakebus.broker.protocol.delivery_state import DeliveryState, receipt_word
-from wakebus.broker.store.store import Row, Store
-from wakebus.broker.system.processes import Holder, Process
+from wakebus.broker.store.rows import Row
+from wakebus.broker.store.store import Store
+from wakebus.broker.system.processes import Process
 
 
 def load(hub: Hub, store: Store) -> None:
     """Fill the hub from the store: names, holders that may come back, open messages."""
-    now, bus = hub.clock.mono(), hub.steady_wall()
+    now, bus = hub.clock.mono(), hub.bus_time()
     for row in store.endpoints():
         hub.endpoints[row["name"]] = _endpoint(hub, row, now)
     for_sessions = {*store.for_sessions()}
     for row in store.open_messages():
         endpoint = hub.endpoint(row["endpoint"])
-        entry = Entry(row["seq"], row["id"], row["lane"], row["size"], 0.0)
-        entry.deadline = now + max(0.0, row["deadline"] - bus)
-        entry.deaths = row["deaths"]
-        entry.redelivered = bool(row["redelivered"])
-        entry.suspect = entry.deaths > 0  # what merely came back is none
-        entry.started_before = bool(row["started_before"])
-        entry.asks, entry.claimed = bool(row["asks"]), bool(row["claimed"])
-        entry.session, entry.accepted = row["id"] in for_sessions, row["accepted"]
-        entry.type, entry.told = row["type"], receipt_word(DeliveryState(row["state"]))
+        deadline = now + max(0.0, row["deadline"] - bus)
+        entry = MailboxEntry.of_row(row | {"session": row["id"] in for_sessions}, deadline)
+        entry.told = receipt_word(DeliveryState(row["state"]))
         endpoint.mailbox.add(entry)
-        if DeliveryState(row["state"]) is not DeliveryState.QUEUED:
+        if row["state"] != DeliveryState.QUEUED:
             _in_hand(hub, endpoint, entry, row, store)
 
 
-def _in_hand(hub: Hub, endpoint: Endpoint, entry: Entry, row: Row, store: Store) -> None:
+def _in_hand(hub: Hub, endpoint: Endpoint, entry: MailboxEntry, row: Row, store: Store) -> None:
     """Take up a delivery that was with a holder when the broker ended."""
     if endpoint.holder is None:  # killed between two commits: it had left
         entry.redelivered = True
@@ -47,7 +43,9 @@ def _in_hand(hub: Hub, endpoint: Endpoint, entry: Entry, row: Row, store: Store)
     if entry.token and (stored := store.find(entry.id)):
         message = json.loads(stored["message"])
         path = tuple(message.get("path", ()))
-        hub.turns[entry.token] = Turn(endpoint.name, entry.id, message.get("hops", 0), path)
+        hub.token_owners[entry.token] = TokenOwner(
+            endpoint.name, entry.id, message.get("hops", 0), path
+        )
 
 
 def _endpoint(hub: Hub, row: Row, now: float) -> Endpoint:

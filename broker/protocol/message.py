@@ -15,6 +15,7 @@ from wakebus.broker.errors import BadFrame, BadMessage, BadName, TooBig
 from wakebus.broker.protocol import wire
 
 NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
+INSTANCE: Final = re.compile(r"[0-9a-f]{16}\Z")  # of a client object
 WAKES: Final = ("immediate", "next_turn", "silent")
 MAX_KEY: Final = 256  # bytes; session keys of Hermes and OpenClaw stay below 200
 MAX_CHANNEL: Final = 512  # bytes; the longest known chat id (DingTalk) is below 100

@@ -16,7 +16,7 @@ from typing import Final
 
 from wakebus.broker.system.private_files import CannotStart
 
-log = logging.getLogger("wakebus.door")
+log = logging.getLogger("wakebus.connection_limit")
 
 LEAST: Final = 256  # the broker itself, its services, and a reserve that is worth the name
 WANTED: Final = 65_536  # of descriptors; more only makes tables larger
@@ -27,7 +27,7 @@ BACKLOG: Final = 1_024
 SLACK: Final = 16  # free places before it opens again: not for one client to come and go
 
 
-def raise_limit() -> int:
+def raise_file_limit() -> int:
     """Raise the limit of open files as far as it goes; return it. Raises CannotStart."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = WANTED if hard == resource.RLIM_INFINITY else min(hard, WANTED)
@@ -48,7 +48,7 @@ def raise_limit() -> int:
     return soft
 
 
-class Door:
+class ConnectionLimit:
     """The sockets' files: there while new clients may come. Used by the router thread."""
 
     def __init__(self, sockets: Sequence[Path], limit: int) -> None:
@@ -66,33 +66,34 @@ class Door:
         """How many may wait to be let in."""
         return min(BACKLOG, self._reserve // 4)
 
-    def entered(self, descriptor: int) -> None:
-        """A connection came; close the door behind it if it took one of the last places."""
+    def on_accept(self, descriptor: int) -> None:
+        """A connection came; let no more in if it took one of the last places."""
         if self.closed or descriptor < self._limit - self._reserve:
             return
         self.closed = True
         for path in self._all:
-            _move(path, away(path))
+            _move(path, moved_path(path))
         log.warning(
             "%d of %d files are open: new clients wait until others leave; raise the limit "
             "(ulimit -n)",
-            *(descriptor + 1, self._limit),
+            descriptor + 1,
+            self._limit,
         )
 
-    def look(self) -> None:
-        """Open the door again once there is room; close it if files went another way."""
+    def check(self) -> None:
+        """Let clients in again once there is room; none if files went another way."""
         used = len(os.listdir("/dev/fd"))  # noqa: PTH208
         if not self.closed:
-            self.entered(used)
+            self.on_accept(used)
         elif used < self._limit - self._reserve - SLACK:
-            self.closed = False  # even if a file is gone: then `watch` makes a new one
+            self.closed = False  # even if a file is gone: then the watchdog makes a new one
             for path in self._all:
-                _move(away(path), path)
+                _move(moved_path(path), path)
             log.info("there is room for new clients again")
 
 
-def away(path: Path) -> Path:
-    """Return where a socket's file is while the door is closed."""
+def moved_path(path: Path) -> Path:
+    """Return where a socket's file is while nobody is let in."""
     return path.with_name(f"{path.name}.full")
 
 
@@ -100,6 +101,6 @@ def _move(path: Path, to: Path) -> None:
     try:
         path.rename(to)
     except FileNotFoundError:
-        pass  # removed by somebody: `watch` sees to that
+        pass  # removed by somebody: the watchdog sees to that
     except OSError as exc:
         log.error("%s cannot be moved to %s: %s", path, to.name, exc)

@@ -15,6 +15,7 @@ import sqlite3
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Final, NoReturn
@@ -24,23 +25,24 @@ import zmq
 
 from wakebus.broker import __version__, paths, settings
 from wakebus.broker.address import ADDRESS_FILE, write_address
-from wakebus.broker.core.hub import Hub
 from wakebus.broker.errors import BrokerUnavailable
 from wakebus.broker.protocol import wire
-from wakebus.broker.server import socket_paths as places
-from wakebus.broker.server.connection_limit import Door, raise_limit
+from wakebus.broker.server import socket_paths
+from wakebus.broker.server.connection_limit import ConnectionLimit, raise_file_limit
 from wakebus.broker.server.proxy import Proxy
 from wakebus.broker.server.router import Router
-from wakebus.broker.server.supervisor import Services, names
-from wakebus.broker.server.watchdog import Watch
+from wakebus.broker.server.socket_paths import SocketPaths
+from wakebus.broker.server.supervisor import Supervisor, installed_services
+from wakebus.broker.server.watchdog import Watchdog
 from wakebus.broker.store.recovery import open_store
-from wakebus.broker.store.store import Store, is_damage
+from wakebus.broker.store.store import Store
 from wakebus.broker.system.clock import Clock
-from wakebus.broker.system.lock_file import take_folder, take_lock
+from wakebus.broker.system.lock_file import lock_folder, take_lock
 from wakebus.broker.system.log_file import start_log
 from wakebus.broker.system.private_files import CannotStart, make_folder
+from wakebus.broker.system.sqlite_file import is_damage
 
-log = logging.getLogger("wakebus.daemon")
+log = logging.getLogger("wakebus.process")
 
 STORE: Final = "bus.db"
 LOG: Final = "broker.log"
@@ -52,7 +54,7 @@ def run(folder: Path, *, ready: Callable[[], None] = lambda: None, console: bool
     """
     Serve in this process until SIGTERM or SIGINT; `ready` is called when clients may connect.
 
-    Raises CannotStart, AlreadyRunning, BadSettings or NewerStore before anything is served.
+    Raises CannotStart, AlreadyRunning, BadSettings or NewerFile before anything is served.
     """
     if sys.platform not in ("linux", "darwin"):
         raise CannotStart("wakebus runs on Linux and macOS; this system is not supported")
@@ -67,7 +69,7 @@ def run(folder: Path, *, ready: Callable[[], None] = lambda: None, console: bool
         raise CannotStart(f"the lock cannot be taken: {exc}") from exc
     try:
         # The folder too: a lock file that is removed or replaced lets no second broker in.
-        guard = take_folder(folder)
+        guard = lock_folder(folder)
         _serve(folder, ready, console, guard, lock)
     finally:
         os.close(lock)
@@ -94,58 +96,60 @@ def _file_system(folder: Path) -> str:
 def _serve(folder: Path, ready: Callable[[], None], console: bool, guard: int, lock: int) -> None:
     chosen = settings.load(folder / "wakebus.toml", os.environ)
     start_log(folder / LOG, chosen, console)
-    found = places.choose(folder)
-    door = Door(found, raise_limit())
-    context = zmq.Context()
-    socket: zmq.Socket[bytes] = context.socket(zmq.ROUTER)
-    try:
-        router, store = _make(folder, chosen, socket, door)
-    except BaseException:
-        context.destroy(linger=0)
-        raise
-    address = _address(router, found)
-    try:
-        _bind(socket, door)
-        proxy = Proxy(context, found, chosen)
-        router.attend(proxy)
+    sockets = socket_paths.choose(folder)
+    limit = ConnectionLimit(sockets, raise_file_limit())
+    with ExitStack() as undo:  # of a start that fails
+        context = zmq.Context()
+        undo.callback(context.destroy, linger=0)
+        socket: zmq.Socket[bytes] = context.socket(zmq.ROUTER)
+        proxy = Proxy(context, chosen)
+        router, store = _restored(folder, chosen, socket, proxy, limit)
+        router.start()
+        undo.callback(router.abandon)
+        _bind(socket, limit)
+        proxy.bind(sockets)
         _on_signals(router)
+        address = _address(router, sockets)
         _publish(folder, address)
-    except BaseException:
-        router.abandon()
-        context.destroy(linger=0)
-        raise
+        undo.pop_all()
     proxy.start()
-    watch = Watch(folder, guard, lock, address, door, store, router, partial(_bind, socket, door))
+    bind = partial(_bind, socket, limit)
+    watchdog = Watchdog(folder, guard, lock, address, limit, store, router, bind)
     try:
-        _run(folder, router, watch, ready, chosen.services)
+        _run(folder, router, watchdog, ready, chosen.services)
     except BaseException:
         # Nothing in here is in a state to wait for: a mute broker is worse than none.
         log.critical("the router failed; the broker ends", exc_info=True)
         logging.shutdown()
         os._exit(70)
-    router.leave()
     proxy.stop()
     socket.close(linger=500)  # the last receipts; a frozen peer must not hold the exit
     context.term()
-    places.remove(folder, found)
+    socket_paths.remove(folder, sockets)
     log.info("stopped: pid %d", os.getpid())
 
 
-def _make(
-    folder: Path, chosen: settings.Settings, socket: zmq.Socket[bytes], door: Door
+def _restored(
+    folder: Path,
+    chosen: settings.Settings,
+    socket: zmq.Socket[bytes],
+    proxy: Proxy,
+    limit: ConnectionLimit,
 ) -> tuple[Router, Store]:
     """Return the router and its store; damage that shows only now costs one more try."""
+    boot = f"{machine_boot()}/{secrets.token_hex(4)}"
+    services = installed_services() if chosen.services else frozenset()
     for again in (True, False):
         store = open_store(folder / STORE, machine_boot())
-        hub = Hub(chosen, Clock(), f"{machine_boot()}/{secrets.token_hex(4)}")
-        hub.services = names() if chosen.services else frozenset()
+        router = Router(socket, store, proxy, limit, chosen, Clock(), boot, services)
         try:
-            return Router(hub, socket, store, door), store
+            router.restore()
+            return router, store
         except sqlite3.Error as exc:
             store.abandon()
             if not (again and is_damage(exc)):
                 raise BrokerUnavailable(f"{store.path} cannot be read: {exc}") from exc
-            store.suspect.touch()  # the next look goes through the whole file
+            store.damage_mark.touch()  # the next look goes through the whole file
         except BaseException:
             store.abandon()
             raise
@@ -162,28 +166,28 @@ def _publish(folder: Path, address: dict[str, object]) -> None:
 
 
 def _run(
-    folder: Path, router: Router, watch: Watch, ready: Callable[[], None], services: bool
+    folder: Path, router: Router, watchdog: Watchdog, ready: Callable[[], None], services: bool
 ) -> None:
     ready()
-    watch.start()
-    children = Services(folder) if services else None
+    watchdog.start()
+    supervisor = Supervisor(folder) if services else None
     router.run()
-    if children:
-        _stop_children(router, children)
-    watch.stop()
-    if watch.lost:
-        _end_lost(router, watch)
+    if supervisor:
+        _stop_services(router, supervisor)
+    watchdog.stop()
+    if watchdog.lost:
+        _end_lost(router, watchdog)
     (folder / ADDRESS_FILE).unlink(missing_ok=True)  # from here on it is no running broker
     router.finish()
 
 
-def _stop_children(router: Router, children: Services) -> None:
+def _stop_services(router: Router, supervisor: Supervisor) -> None:
     """While they end they are still served: a service that cannot say its last words has died."""
 
     ended = threading.Event()
 
     def stop() -> None:
-        children.stop()
+        supervisor.stop()
         ended.set()
         router.wake()
 
@@ -191,33 +195,33 @@ def _stop_children(router: Router, children: Services) -> None:
     router.run(while_=lambda: not ended.is_set())
 
 
-def _end_lost(router: Router, watch: Watch) -> NoReturn:
+def _end_lost(router: Router, watchdog: Watchdog) -> NoReturn:
     """The folder or the store went: keep what can be kept and end; no receipt leaves any more."""
     router.abandon()
-    watch.leave()
-    log.critical("the broker ends: %s", watch.lost)
+    watchdog.remove_address()
+    log.critical("the broker ends: %s", watchdog.lost)
     logging.shutdown()
     os._exit(70)  # closing the socket would remove that of a broker that came meanwhile
 
 
-def _address(router: Router, where: places.Places) -> dict[str, object]:
+def _address(router: Router, where: SocketPaths) -> dict[str, object]:
     versions = {"version": __version__, "protocol": wire.VERSION}
     sockets = {name: f"ipc://{path}" for name, path in where._asdict().items()}
     facts = {"pid": os.getpid(), "boot": router.boot, "bus_pub": router.bus_pub}
     return {**sockets, **facts, **versions}
 
 
-def _bind(socket: zmq.Socket[bytes], door: Door) -> None:
+def _bind(socket: zmq.Socket[bytes], limit: ConnectionLimit) -> None:
     socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
     socket.setsockopt(zmq.LINGER, 0)
     socket.setsockopt(zmq.MAXMSGSIZE, 16 << 20)  # a wall; what is merely too big gets an answer
     socket.setsockopt(zmq.SNDHWM, 1000)
     socket.setsockopt(zmq.RCVHWM, 10_000)
-    socket.setsockopt(zmq.BACKLOG, door.backlog)
+    socket.setsockopt(zmq.BACKLOG, limit.backlog)
     try:
-        socket.bind(f"ipc://{door.path}")
+        socket.bind(f"ipc://{limit.path}")
     except zmq.ZMQError as exc:
-        raise CannotStart(f"the socket {door.path} cannot be made: {exc}") from exc
+        raise CannotStart(f"the socket {limit.path} cannot be made: {exc}") from exc
 
 
 def _on_signals(router: Router) -> None:

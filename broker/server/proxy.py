@@ -12,19 +12,20 @@ import signal
 import struct
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import zmq
 
+from wakebus.broker.core.model import Figures
 from wakebus.broker.protocol.event import MAX_EVENT
-from wakebus.broker.server.socket_paths import Places
+from wakebus.broker.server.socket_paths import SocketPaths
 from wakebus.broker.settings import Settings
 from wakebus.broker.system.private_files import CannotStart
 
 log = logging.getLogger("wakebus.events")
 
-INSIDE: Final = "inproc://events"  # where the broker's own publisher connects
+_INSIDE: Final = "inproc://events"
 _CONTROL: Final = "inproc://events-control"
 # Subscribed to in the broker's name. Publishers learn of subscriptions in their byte order: once
 # this one has arrived, all earlier ones have. No event begins with it.
@@ -33,31 +34,34 @@ MAX_SUBSCRIPTION: Final = 512  # bytes; a pattern's filter has at most 256
 # Subscriptions that wait for one frozen publisher: each that is dropped would be missing for good.
 SUBSCRIPTIONS_HWM: Final = 100_000
 
-Figures = dict[str, int]
-
 
 class Proxy:
-    """Made by the daemon, asked by the router thread. `control`: readable when it has answered."""
+    """
+    Made by the daemon, asked by the router thread.
 
-    def __init__(
-        self, context: "zmq.Context[zmq.Socket[bytes]]", places: Places, chosen: Settings
-    ) -> None:
+    `control`: readable when it has answered. `publisher`: the broker's own, readable when what is
+    subscribed has changed: that is why it is an XPUB.
+    """
+
+    def __init__(self, context: "zmq.Context[zmq.Socket[bytes]]", chosen: Settings) -> None:
         self._in = _socket(context, zmq.XSUB, chosen.events_in_hwm, SUBSCRIPTIONS_HWM, MAX_EVENT)
         self._out = _socket(context, zmq.XPUB, 1000, chosen.events_out_hwm, MAX_SUBSCRIPTION)
         self._inner, self.control = context.socket(zmq.PAIR), context.socket(zmq.PAIR)
+        self.publisher: zmq.Socket[bytes] = context.socket(zmq.XPUB)
+        self.publisher.setsockopt(zmq.LINGER, 0)
+        self.publisher.setsockopt(zmq.XPUB_NODROP, 1)  # what does not go out is told
         self._asked: deque[Callable[[Figures], None]] = deque()
         self._stopping = False
-        self.context = context
         self._thread = threading.Thread(target=self._run, name="events", daemon=True)
-        self._in.bind(INSIDE)
+
+    def bind(self, sockets: SocketPaths) -> None:
+        """Be where clients look for it. Raises CannotStart."""
+        self._in.bind(_INSIDE)
         self._inner.bind(_CONTROL)
         self.control.connect(_CONTROL)
-        try:
-            _bind(self._in, f"ipc://{places.events_in}")
-            _bind(self._out, f"ipc://{places.events_out}")
-        except CannotStart:
-            self.stop()
-            raise
+        self.publisher.connect(_INSIDE)
+        _bind(self._in, f"ipc://{sockets.events_in}")
+        _bind(self._out, f"ipc://{sockets.events_out}")
         self._in.send(b"\x01" + STANDING)
 
     def start(self) -> None:
@@ -70,7 +74,7 @@ class Proxy:
         if self._thread.is_alive():
             self.control.send(b"TERMINATE")
             self._thread.join()
-        for socket in (self._in, self._out, self._inner, self.control):
+        for socket in (self._in, self._out, self._inner, self.control, self.publisher):
             socket.close(0)
 
     def _run(self) -> None:
@@ -86,6 +90,27 @@ class Proxy:
             logging.shutdown()
             os._exit(70)
 
+    # --- the broker's own events ----------------------------------------------------------
+
+    def publish(self, frame: bytes) -> bool:
+        """Hand on an event of the router thread; False: it did not go out."""
+        try:
+            self.publisher.send(frame, zmq.NOBLOCK)
+            return True
+        except zmq.Again:
+            return False
+        except zmq.ZMQError as exc:
+            log.error("an event was not published: %s", exc)
+            return False
+
+    def subscriptions(self) -> Iterator[bytes]:
+        """Yield which ones came (`\\x01…`) and went (`\\x00…`) since the last look."""
+        try:
+            while True:
+                yield self.publisher.recv(zmq.NOBLOCK)
+        except zmq.Again:
+            pass
+
     # --- figures --------------------------------------------------------------------------
 
     @property
@@ -93,12 +118,12 @@ class Proxy:
         """Whether somebody waits for figures."""
         return bool(self._asked)
 
-    def ask(self, done: Callable[[Figures], None]) -> None:
-        """Ask for the figures; `answered` hands them to `done`. Never waits."""
+    def request_figures(self, done: Callable[[Figures], None]) -> None:
+        """Ask for the figures; `deliver_figures` hands them to `done`. Never waits."""
         self._asked.append(done)
         self.control.send(b"STATISTICS")
 
-    def answered(self, call: Callable[[Callable[[], None]], None]) -> None:
+    def deliver_figures(self, call: Callable[[Callable[[], None]], None]) -> None:
         """`call` those who asked, with what has come for them."""
         while self.control.poll(0):
             figures = _figures(self.control.recv_multipart())

@@ -17,10 +17,10 @@ import zmq
 
 from wakebus.broker.address import read_address
 from wakebus.broker.errors import WakebusError
-from wakebus.broker.server.connection_limit import away
+from wakebus.broker.server.connection_limit import moved_path
 from wakebus.broker.system.private_files import CannotStart
 
-log = logging.getLogger("wakebus.daemon")
+log = logging.getLogger("wakebus.process")
 
 SOCKET: Final = "broker.sock"
 EVENTS_IN: Final = "pub.sock"  # publishers connect here
@@ -28,7 +28,7 @@ EVENTS_OUT: Final = "sub.sock"
 SHORT: Final = "wakebus-"  # a socket's folder where the path is too long
 
 
-class Places(NamedTuple):
+class SocketPaths(NamedTuple):
     """The paths of the sockets."""
 
     router: Path
@@ -36,20 +36,20 @@ class Places(NamedTuple):
     events_out: Path
 
 
-def _in(folder: Path) -> Places:
-    return Places(folder / SOCKET, folder / EVENTS_IN, folder / EVENTS_OUT)
+def _in(folder: Path) -> SocketPaths:
+    return SocketPaths(folder / SOCKET, folder / EVENTS_IN, folder / EVENTS_OUT)
 
 
-def choose(folder: Path) -> Places:
+def choose(folder: Path) -> SocketPaths:
     """Return where to bind, cleared of what a killed broker left; raises CannotStart."""
     remove_left_folder(folder)
-    places = _in(folder)
-    if len(os.fsencode(places.router)) > zmq.IPC_PATH_MAX_LEN:
+    sockets = _in(folder)
+    if len(os.fsencode(sockets.router)) > zmq.IPC_PATH_MAX_LEN:
         return _in(Path(tempfile.mkdtemp(prefix=SHORT, dir=_short_temp())))  # mkdtemp is 0700
-    left = [one for path in places for one in (path, away(path)) if _is_left(one)]
+    left = [one for path in sockets for one in (path, moved_path(path)) if _is_left(one)]
     for path in left:
         path.unlink()
-    return places
+    return sockets
 
 
 def _is_left(path: Path) -> bool:
@@ -71,13 +71,13 @@ def _short_temp() -> str:
     return found if len(os.fsencode(found)) < zmq.IPC_PATH_MAX_LEN - 40 else "/tmp"
 
 
-def remove(folder: Path, places: Places) -> None:
-    """Remove the sockets, also where a door is closed, and the folder made for them."""
-    for path in places:
+def remove(folder: Path, sockets: SocketPaths) -> None:
+    """Remove the sockets, also where they were moved, and the folder made for them."""
+    for path in sockets:
         path.unlink(missing_ok=True)
-        away(path).unlink(missing_ok=True)
-    if places.router.parent != folder:
-        places.router.parent.rmdir()
+        moved_path(path).unlink(missing_ok=True)
+    if sockets.router.parent != folder:
+        sockets.router.parent.rmdir()
 
 
 def remove_left_folder(folder: Path) -> None:
@@ -85,7 +85,7 @@ def remove_left_folder(folder: Path) -> None:
     try:
         left = Path(str(read_address(folder)["router"]).removeprefix("ipc://"))
         found = left.parent.lstat()
-        socket = (left if os.path.lexists(left) else away(left)).lstat()
+        socket = (left if os.path.lexists(left) else moved_path(left)).lstat()
     except (WakebusError, OSError):
         return
     ours = found.st_uid == socket.st_uid == os.getuid()

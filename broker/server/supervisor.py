@@ -21,9 +21,10 @@ from typing import Final
 
 from wakebus.broker import paths, settings
 from wakebus.broker.errors import WakebusError
+from wakebus.broker.system.log_file import OutputLog
 from wakebus.broker.system.private_files import CannotStart, append_to
 
-log = logging.getLogger("wakebus.services")
+log = logging.getLogger("wakebus.supervisor")
 
 GROUP: Final = "wakebus.services"
 LONGEST_PAUSE_S: Final = 30.0
@@ -31,20 +32,22 @@ LOOK_S: Final = 0.5  # between looks at the size of a log
 STEADY_S: Final = 60.0  # a child that ran this long starts over at the shortest pause
 
 
-def names() -> frozenset[str]:
+def installed_services() -> frozenset[str]:
     """Return the services that are installed; the endpoint that one holds has its name."""
     return frozenset(entry.name for entry in entry_points(group=GROUP))
 
 
-class Services:
+class Supervisor:
     """Runs every service in a child and keeps it running until `stop`."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._stop = threading.Event()
         self._threads = [
-            threading.Thread(target=self._keep, args=(name,), name=f"service {name}", daemon=True)
-            for name in sorted(names())
+            threading.Thread(
+                target=self._keep_running, args=(name,), name=f"service {name}", daemon=True
+            )
+            for name in sorted(installed_services())
         ]
         for thread in self._threads:
             thread.start()
@@ -55,11 +58,11 @@ class Services:
         for thread in self._threads:
             thread.join(5)
 
-    def _keep(self, name: str) -> None:
+    def _keep_running(self, name: str) -> None:
         pause = 1.0
         while not self._stop.is_set():
             try:
-                lived = self._once(name)
+                lived = self._run_once(name)
             except (CannotStart, OSError) as exc:  # no process, no file: as if it had ended
                 lived = 0.0
                 log.error("service %s cannot be started: %s", name, exc)
@@ -70,7 +73,7 @@ class Services:
             self._stop.wait(pause)
             pause = min(pause * 2, LONGEST_PAUSE_S)
 
-    def _once(self, name: str) -> float:
+    def _run_once(self, name: str) -> float:
         # -P: no module of the folder that the broker was started in may shadow a library.
         command = [sys.executable, "-P", "-m", "wakebus.broker.server.supervisor", name]
         environ = {**paths.child_environ(), "HERMES_BUS_ROOT": str(self._folder.parent)}
@@ -102,10 +105,10 @@ def main(name: str) -> int:
     stop = threading.Event()
     # The handler may run while this thread holds the event's own lock: another one sets it.
     told, tell = os.pipe()
-    signal.signal(signal.SIGTERM, lambda *_: _say(tell))
+    signal.signal(signal.SIGTERM, lambda *_: _write_byte(tell))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the broker in the foreground
-    log_file = _LogFile(paths.bus_dir() / f"{name}.log", _chosen())
-    threading.Thread(target=_until_closed, args=(stop, told, log_file), daemon=True).start()
+    output = OutputLog(paths.bus_dir() / f"{name}.log", _chosen())
+    threading.Thread(target=_until_closed, args=(stop, told, output), daemon=True).start()
     found = [entry for entry in entry_points(group=GROUP) if entry.name == name]
     if not found:
         print(f"no service {name!r} is installed", file=sys.stderr)
@@ -113,7 +116,7 @@ def main(name: str) -> int:
     return int(found[0].load()(stop))
 
 
-def _say(tell: int) -> None:
+def _write_byte(tell: int) -> None:
     os.set_blocking(tell, False)
     try:
         os.write(tell, b"x")
@@ -121,9 +124,9 @@ def _say(tell: int) -> None:
         pass  # it has been told often enough
 
 
-def _until_closed(stop: threading.Event, told: int, log_file: "_LogFile") -> None:
+def _until_closed(stop: threading.Event, told: int, output: OutputLog) -> None:
     while True:
-        log_file.rotate()
+        output.rotate()
         ready, _, _ = select.select([0, told], [], [], LOOK_S)
         if told in ready or (ready and not os.read(0, 4096)):
             stop.set()
@@ -135,42 +138,6 @@ def _chosen() -> settings.Settings:
         return settings.load(paths.bus_dir() / "wakebus.toml", os.environ)
     except WakebusError:  # edited since the broker read it, which tells at its next start
         return settings.Settings()
-
-
-class _LogFile:
-    """The file that standard output and error of this process append to, if they do."""
-
-    def __init__(self, path: Path, chosen: settings.Settings) -> None:
-        self._path, self._limit, self._kept = path, chosen.log_bytes, chosen.log_files
-        self._said = False  # once: the line makes the file that cannot be rotated longer
-
-    def rotate(self) -> None:
-        """Change to a new file where this one is over its limit; what is in the way is left."""
-        try:
-            if not self._is_ours() or os.fstat(2).st_size <= self._limit:
-                return
-            for number in range(self._kept, 0, -1):
-                older = Path(f"{self._path}.{number}")
-                newer = Path(f"{self._path}.{number - 1}") if number > 1 else self._path
-                if newer.exists():
-                    newer.replace(older)
-            file = append_to(self._path)
-        except (OSError, CannotStart) as exc:
-            if not self._said:
-                self._said = True
-                print(f"{self._path} cannot be rotated: {exc}", file=sys.stderr)
-            return
-        for descriptor in (1, 2):
-            os.dup2(file, descriptor)
-        os.close(file)
-
-    def _is_ours(self) -> bool:
-        """Whether both are this file: not a terminal, nor a file of whoever runs it by hand."""
-        try:
-            named = self._path.lstat()
-        except FileNotFoundError:
-            return False
-        return all(os.path.samestat(os.fstat(number), named) for number in (1, 2))
 
 
 if __name__ == "__main__":

@@ -16,20 +16,20 @@ from typing import Any, Final
 
 from wakebus.broker.address import ADDRESS_FILE, read_address, write_address
 from wakebus.broker.errors import WakebusError
-from wakebus.broker.server.connection_limit import Door
+from wakebus.broker.server.connection_limit import ConnectionLimit
 from wakebus.broker.server.router import Router
-from wakebus.broker.store.recovery import gone
+from wakebus.broker.store.recovery import lost_files
 from wakebus.broker.store.store import Store
 from wakebus.broker.system.lock_file import LOCK, lock_again
-from wakebus.broker.system.log_file import look_after_log
-from wakebus.broker.system.private_files import same
+from wakebus.broker.system.log_file import reopen_log
+from wakebus.broker.system.private_files import is_same_file
 
-log = logging.getLogger("wakebus.watch")
+log = logging.getLogger("wakebus.watchdog")
 
 LOOK_S: Final = 0.5
 
 
-class Watch:
+class Watchdog:
     """
     Looks after `folder` until `stop`.
 
@@ -43,18 +43,18 @@ class Watch:
         guard: int,
         lock: int,
         address: dict[str, Any],
-        door: Door,
+        limit: ConnectionLimit,
         store: Store,
         router: Router,
         bind: Callable[[], None],
     ) -> None:
         self._folder, self._guard, self._lock = folder, guard, lock
-        self._address, self._door, self._store = address, door, store
+        self._address, self._limit, self._store = address, limit, store
         self._router, self._bind = router, bind
         self.lost = ""
         self._complained = ""
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="watchdog", daemon=True)
 
     def start(self) -> None:
         """Look from now on."""
@@ -86,21 +86,21 @@ class Watch:
 
     def _look(self) -> str:
         """Mend what can be mended; return what cannot."""
-        if not same(self._folder, self._guard):
+        if not is_same_file(self._folder, self._guard):
             return f"the folder {self._folder} was removed or replaced under the broker"
-        if why := gone(self._store):
+        if why := lost_files(self._store):
             return why
-        look_after_log(log.parent)
+        reopen_log(log.parent)
         lock = self._folder / LOCK
-        if not same(lock, self._lock) and lock_again(self._folder, self._lock):
+        if not is_same_file(lock, self._lock) and lock_again(self._folder, self._lock):
             log.warning("%s was replaced; locked again", lock)
         if not self._is_ours():
             write_address(self._folder, self._address)
             log.warning("%s was gone; written again", self._folder / ADDRESS_FILE)
-        if not self._door.closed and not os.path.lexists(self._door.path):
-            self._router.ask(self._bind_again)
-        for path in self._door.events:
-            if not self._door.closed and not os.path.lexists(path):
+        if not self._limit.closed and not os.path.lexists(self._limit.path):
+            self._router.call_soon(self._bind_again)
+        for path in self._limit.events:
+            if not self._limit.closed and not os.path.lexists(path):
                 self._complain(
                     f"{path} was removed: no new client gets or sends events until the broker is "
                     "started again: hermes-busd restart"
@@ -108,20 +108,20 @@ class Watch:
         return ""
 
     def _bind_again(self) -> None:
-        path = self._door.path
-        if self._door.closed or os.path.lexists(path):
+        path = self._limit.path
+        if self._limit.closed or os.path.lexists(path):
             return  # made or closed since it was looked at
         path.parent.mkdir(0o700, exist_ok=True)  # a short one, under the temporary folder
         self._bind()
         log.warning("%s was gone; made again", path)
 
-    def leave(self) -> None:
+    def remove_address(self) -> None:
         """Remove what says that a broker runs, unless it is another one's by now."""
-        if same(self._folder, self._guard):
+        if is_same_file(self._folder, self._guard):
             (self._folder / ADDRESS_FILE).unlink(missing_ok=True)
-            self._door.path.unlink(missing_ok=True)
+            self._limit.path.unlink(missing_ok=True)
         if self._folder.is_dir():
-            look_after_log(log.parent)
+            reopen_log(log.parent)
 
     def _is_ours(self) -> bool:
         try:

@@ -4,60 +4,84 @@ New messages that come together, stored in few statements.
 Rule 1: what is stored is what `Store.put` would have stored, one by one, in the same order.
 Rule 2: whatever needs a look (a resend, a key, a refusal, a full store) goes one by one. Why: at
 every call SQLite gives the interpreter away and has to wait for it again; at 1000 sends in flight
-that was most of the store thread's time (measured: 213 µs of CPU for a send, then 110).
+that was most of the writer thread's time (measured: 213 µs of CPU for a send, then 110).
 """
 
 import json
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain, groupby
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, TypeVar
 
 from wakebus.broker.errors import BrokerUnavailable
 from wakebus.broker.protocol.delivery_state import DeliveryState
+from wakebus.broker.store.retention import Quota
+from wakebus.broker.store.rows import Put, Row
 
-if TYPE_CHECKING:  # the store imports this file
-    from wakebus.broker.store.store import Put, Row, Store, Work
+Operation = TypeVar("Operation")
 
 COLUMNS: Final = (
-    *("id", "sender", "endpoint", "lane", "reply_to", "cause", "type", "state", "size"),
-    *("accepted", "deadline", "asks", "claimed", "message", "log"),
+    "id",
+    "sender",
+    "endpoint",
+    "lane",
+    "reply_to",
+    "cause",
+    "type",
+    "state",
+    "size",
+    "accepted",
+    "deadline",
+    "asks",
+    "claimed",
+    "message",
+    "log",
 )
 # Few sizes, so that the statements stay prepared; SQLite takes 32,766 values in one.
 ROWS: Final = (250, 25, 1)
 _STORED: Final = "SELECT 1 FROM message WHERE id IN (SELECT value FROM json_each(?))"
 
 
-def run(store: "Store", works: "Sequence[Work]") -> list[Any]:
-    """Run `works` in their order; return what each gave. Raises sqlite3.Error."""
+def run(
+    db: sqlite3.Connection,
+    quota: Quota,
+    operations: Sequence[Operation],
+    run_one: Callable[[Operation], Any],
+) -> list[Any]:
+    """Run all in their order; return what each gave. Raises sqlite3.Error."""
     results: list[Any] = []
-    for plain, group in groupby(works, is_plain):
+    for plain, group in groupby(operations, is_plain):
         some: list[Any] = list(group)
-        done = put_many(store, some) if plain and len(some) > 1 else []
-        results += done or [store.guarded(work) for work in some]
+        done = put_many(db, quota, some) if plain and len(some) > 1 else []
+        results += done or [run_one(one) for one in some]
     return results
 
 
-def is_plain(work: Any) -> bool:
+def is_plain(operation: object) -> bool:
     """Whether this is a new message, of which nothing but the id decides what becomes of it."""
-    return getattr(work, "known", False) is True and not work.full and work.message.key is None
+    return (
+        isinstance(operation, Put)
+        and operation.known
+        and not operation.full
+        and operation.message.key is None
+    )
 
 
-def put_many(store: "Store", puts: "Sequence[Put]") -> "list[Row]":
+def put_many(db: sqlite3.Connection, quota: Quota, puts: Sequence[Put]) -> list[Row]:
     """Store plain messages; return their rows, or nothing if they must go one by one."""
     ids = [put.message.id for put in puts]
-    if len({*ids}) < len(ids) or store.db.execute(_STORED, (json.dumps(ids),)).fetchone():
+    if len({*ids}) < len(ids) or db.execute(_STORED, (json.dumps(ids),)).fetchone():
         return []
-    store.db.execute("SAVEPOINT many")
+    db.execute("SAVEPOINT many")
     try:
-        store.room.need(sum(len(put.blob) for put in puts if put.bounded))
-        last = _insert(store.db, [_values(put) for put in puts])
+        quota.reserve(sum(len(put.blob) for put in puts if put.bounded))
+        last = _insert(db, [_values(put) for put in puts])
     except (sqlite3.IntegrityError, sqlite3.DataError, BrokerUnavailable):
-        store.db.execute("ROLLBACK TO many")
+        db.execute("ROLLBACK TO many")
         return []
     finally:
-        if store.db.in_transaction:
-            store.db.execute("RELEASE many")
+        if db.in_transaction:
+            db.execute("RELEASE many")
     first = last - len(puts) + 1
     fresh = {"state": DeliveryState.QUEUED, "fresh": True}
     return [{"seq": first + n, "id": id, **fresh} for n, id in enumerate(ids)]
@@ -82,10 +106,22 @@ def _statement(rows: int) -> str:
 _INSERT: Final = {rows: _statement(rows) for rows in ROWS}
 
 
-def _values(put: "Put") -> tuple[Any, ...]:
+def _values(put: Put) -> tuple[Any, ...]:
     msg = put.message
     return (
-        *(msg.id, msg.sender, msg.to, msg.lane, msg.reply_to, msg.cause, msg.type),
-        *(DeliveryState.QUEUED, len(put.blob), put.accepted, put.deadline),
-        *(put.asks, put.claimed, put.blob, put.log),
+        msg.id,
+        msg.sender,
+        msg.to,
+        msg.lane,
+        msg.reply_to,
+        msg.cause,
+        msg.type,
+        DeliveryState.QUEUED,
+        len(put.blob),
+        put.accepted,
+        put.deadline,
+        put.asks,
+        put.claimed,
+        put.blob,
+        put.log,
     )

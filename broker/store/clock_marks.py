@@ -6,32 +6,13 @@ is as good as the newest.
 """
 
 import sqlite3
-from typing import Final
 
-from wakebus.broker.core.hub import Hub
-from wakebus.broker.store.store import Store
 from wakebus.broker.system.clock import Mark, bus_time
 
-EVERY_S: Final = 3600.0
 
-
-def take_up(hub: Hub, store: Store) -> None:
-    """Count ages on from where the last broker stopped."""
-    now = hub.mark()
-    hub.set_bus_time(bus_time(_last(store.db), _newest(store.db), now.wall, now.up, now.boot))
-
-
-def keep(hub: Hub) -> None:
-    """Store a mark now, and every hour."""
-    mark = hub.mark()
-    hub.store.submit(lambda store: save(store.db, mark))
-    hub.later(EVERY_S, lambda: keep(hub))
-
-
-def keep_last(hub: Hub) -> None:
-    """Store a mark at the end."""
-    mark = hub.mark()
-    hub.store.submit(lambda store: save(store.db, mark))
+def restored_bus_time(db: sqlite3.Connection, now: Mark) -> float:
+    """Return bus time, going on from where the last broker stopped."""
+    return bus_time(_last(db), _newest(db), now.wall, now.up, now.boot)
 
 
 def save(db: sqlite3.Connection, mark: Mark) -> None:

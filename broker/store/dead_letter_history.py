@@ -8,9 +8,7 @@ begun. Rule 3: a life ends with its outcome; what the next one is to know of it 
 import json
 from typing import Any, Final
 
-from wakebus.broker.store.store import LOG_BYTES
-
-Row = dict[str, Any]
+from wakebus.broker.store.rows import LOG_BYTES, Row
 
 _SAID: Final = 200  # characters of a channel's word
 
@@ -47,7 +45,7 @@ def channel_result(outcome: str | None) -> dict[str, Any]:
     return channel if isinstance(channel, dict) and "result" in channel else {}
 
 
-def kept(row: Row) -> str:
+def channel_step(row: Row) -> str:
     """Return what a channel said, as a step: the outcome ends with this life."""
     channel = channel_result(row["outcome"])
     said = [str(channel[name])[:_SAID] for name in ("result", "chat", "id") if channel.get(name)]

@@ -1,7 +1,7 @@
 """
 Dead letters and boxes, as SQL (PROTOCOL.md section 10).
 
-Rule 1: run by the store thread, on its connection. Rule 2: a page is bounded three ways: rows that
+Rule 1: run by the writer thread, on its connection. Rule 2: a page is bounded three ways: rows that
 are looked at, rows that are told, and bytes that are read with their bodies; its cursor says where
 the next one begins. Rule 3: a body is read for its first line at most, and told no further.
 """
@@ -13,9 +13,9 @@ from typing import Any, Final, NamedTuple
 
 from wakebus.broker.protocol.delivery_state import DEATHS, ENDS, NEXT, DeliveryEvent, DeliveryState
 from wakebus.broker.protocol.message import DEFAULT_TTL_S
-from wakebus.broker.store.dead_letter_history import channel_result, in_doubt, kept
+from wakebus.broker.store.dead_letter_history import channel_result, channel_step, in_doubt
+from wakebus.broker.store.rows import Row
 
-Row = dict[str, Any]
 Cursor = list[Any]
 
 SCAN: Final = 5_000  # rows of one request, whether they are told or not
@@ -37,7 +37,7 @@ class Page(NamedTuple):
     next: Cursor | None
 
 
-class Which(NamedTuple):
+class DeadLetterFilter(NamedTuple):
     """Which dead letters: by target and sender; `before`: dead before then (wall seconds)."""
 
     to: str | None = None
@@ -45,7 +45,9 @@ class Which(NamedTuple):
     before: float | None = None
 
 
-def dead(db: sqlite3.Connection, which: Which, *, oldest: bool, after: Cursor, limit: int) -> Page:
+def dead(
+    db: sqlite3.Connection, which: DeadLetterFilter, *, oldest: bool, after: Cursor, limit: int
+) -> Page:
     """Return dead letters in the order of their deaths; `after`: the cursor, or []."""
     sign, order = (">", "ASC") if oldest else ("<", "DESC")
     start = after or [-1.0 if oldest else 1e300, 0]
@@ -61,7 +63,7 @@ def dead(db: sqlite3.Connection, which: Which, *, oldest: bool, after: Cursor, l
     return pager.page(lambda row: _letter(db, row), lambda row: [row["done"], row["seq"]])
 
 
-def _is_meant(row: Row, which: Which) -> bool:
+def _is_meant(row: Row, which: DeadLetterFilter) -> bool:
     return (
         which.to in (None, row["endpoint"])
         and which.sender in (None, row["sender"])
@@ -132,7 +134,7 @@ def _rest(db: sqlite3.Connection, seq: int) -> Row:
 # --- retry and purge ------------------------------------------------------------------------
 
 
-class Found(NamedTuple):
+class LookupResult(NamedTuple):
     """What is stored of some ids: rows without bodies, ids without rows, ids not looked at."""
 
     rows: list[Row]
@@ -140,7 +142,7 @@ class Found(NamedTuple):
     left: list[str]
 
 
-def find(db: sqlite3.Connection, ids: Sequence[str]) -> Found:
+def find(db: sqlite3.Connection, ids: Sequence[str]) -> LookupResult:
     """
     Look at `ids` until much would have to be written.
 
@@ -156,12 +158,12 @@ def find(db: sqlite3.Connection, ids: Sequence[str]) -> Found:
             continue
         row = dict(got)
         if rows and row["size"] > budget:
-            return Found(rows, missing, list(ids[number:]))
+            return LookupResult(rows, missing, list(ids[number:]))
         budget -= row["size"]
         if row["state"] in DEATHS:
             row |= _past(db, row)
         rows.append(row)
-    return Found(rows, missing, [])
+    return LookupResult(rows, missing, [])
 
 
 def _past(db: sqlite3.Connection, row: Row) -> Row:
@@ -197,12 +199,12 @@ def _revive(db: sqlite3.Connection, id: str, now: float, line: str) -> Row | Non
         "retried": row["retried"] + 1,
         **dict.fromkeys(("done", "reason", "outcome", "token")),
     }
-    names, told = "".join(f"{name}=?, " for name in changes), kept(row) + line
+    names, told = "".join(f"{name}=?, " for name in changes), channel_step(row) + line
     db.execute(f"UPDATE message SET {names}log=log||? WHERE id=?", (*changes.values(), told, id))
     return {**row, **changes, "ttl": ttl, "session": "session" in message}
 
 
-def purge(db: sqlite3.Connection, ids: Sequence[str]) -> Found:
+def purge(db: sqlite3.Connection, ids: Sequence[str]) -> LookupResult:
     """Delete those of `ids` that have ended; what is not open among the rows is gone."""
     found = find(db, ids)
     gone = [(row["seq"],) for row in found.rows if row["state"] in ENDS]

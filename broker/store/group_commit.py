@@ -1,7 +1,7 @@
 """
-The store thread: runs functions on the store in batches (PROTOCOL.md section 8).
+The writer thread: runs operations on the store in batches, each one commit (PROTOCOL.md section 8).
 
-Rule 1: only this thread touches the store's connection; others hand it small functions. Rule 2:
+Rule 1: only this thread touches the store's connection; others hand it small operations. Rule 2:
 what has queued is run together and committed once; `done` is called with a result only after that
 commit. Rule 3: if this thread fails in a way nobody planned, the daemon ends at once: a mute broker
 is worse than none.
@@ -15,14 +15,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
-from wakebus.broker.store.recovery import close_store
-from wakebus.broker.store.store import Done, Store, Work
+from wakebus.broker.store.rows import Done
+from wakebus.broker.store.store import Operation, Store
 
 log = logging.getLogger("wakebus.store")
 
 BATCH: Final = 2_000  # rows in one commit: keeps a receipt below ~50 ms behind a burst
 BATCH_BYTES: Final = 4 << 20
-QUEUE: Final = 20_000  # waiting functions; beyond it senders are told `busy`
+QUEUE: Final = 20_000  # waiting operations; beyond it senders are told `busy`
 # The log is moved into the file when this much was written, or a little in a pause. Not after each
 # commit, nor by the log's size, which never shrinks: two more fsyncs doubled a lone send's time.
 CHECKPOINT_BYTES: Final = 16 << 20
@@ -33,12 +33,19 @@ GATHER_S: Final = 0.004
 COMMIT_BYTES: Final = 32 << 10  # pages that the smallest commit writes, about
 
 
-class StoreThread:
-    """Runs functions on the store in batches, and hands the results back through `wake`."""
+class Writer:
+    """
+    Runs operations on the store in batches, from `start` to `stop`.
 
-    def __init__(self, store: Store, wake: Callable[[], None]) -> None:
-        self._store, self._wake = store, wake
-        self._queue: deque[tuple[Work, Done | None, int]] = deque()
+    `wake`: called when there are results to collect. `close`: ends the store, in the thread that
+    stops this one.
+    """
+
+    def __init__(
+        self, store: Store, wake: Callable[[], None], close: Callable[[Store], None]
+    ) -> None:
+        self._store, self._wake, self._close = store, wake, close
+        self._queue: deque[tuple[Operation, Done | None, int]] = deque()
         self._results: deque[tuple[Done, Any]] = deque()
         self._ready = threading.Condition()
         self._busy = 0
@@ -47,18 +54,21 @@ class StoreThread:
         self._logged = CHECKPOINT_BYTES + 1
         self._urgent = self._stopping = False
         self._thread = threading.Thread(target=self._run, name="store")
+
+    def start(self) -> None:
+        """Run what is queued; from now on nobody else may use the store."""
         self._thread.start()
 
     def submit(
-        self, work: Work, done: Done | None = None, size: int = 0, *, urgent: bool = True
+        self, operation: Operation, done: Done | None = None, size: int = 0, *, urgent: bool = True
     ) -> None:
         """
-        Queue `work`; `done(result)` is called by `collect` after the commit that holds it.
+        Queue `operation`; `done(result)` is called by `collect` after the commit that holds it.
 
         urgent: else it may wait a few milliseconds, to share the commit of what comes next.
         """
         with self._ready:
-            self._queue.append((work, done, size))
+            self._queue.append((operation, done, size))
             self._urgent |= urgent
             self._ready.notify()
 
@@ -83,7 +93,7 @@ class StoreThread:
             self._stopping = True
             self._ready.notify()
         self._thread.join()
-        close_store(self._store)
+        self._close(self._store)
 
     def _run(self) -> None:
         try:
@@ -100,18 +110,18 @@ class StoreThread:
                 if batch:
                     self._wake()
         except BaseException:
-            log.critical("the store thread failed; the broker ends", exc_info=True)
+            log.critical("the writer thread failed; the broker ends", exc_info=True)
             logging.shutdown()
             os._exit(70)
 
-    def _run_batch(self, batch: list[tuple[Work, Done | None, int]]) -> list[Any]:
+    def _run_batch(self, batch: list[tuple[Operation, Done | None, int]]) -> list[Any]:
         before = self._store.db.total_changes
-        results = self._store.transaction([work for work, _, _ in batch])
+        results = self._store.transaction([operation for operation, _, _ in batch])
         if self._store.db.total_changes != before:
             self._logged += COMMIT_BYTES + 2 * sum(size for _, _, size in batch)
         return results
 
-    def _next_batch(self) -> list[tuple[Work, Done | None, int]] | None:
+    def _next_batch(self) -> list[tuple[Operation, Done | None, int]] | None:
         """Return what to run; nothing in a pause that should be used, None at the end."""
         with self._ready:
             while not self._queue and not self._stopping:
@@ -121,7 +131,7 @@ class StoreThread:
             self._ready.wait_for(lambda: self._urgent or self._stopping, GATHER_S)
             if not self._queue:
                 return None
-            batch: list[tuple[Work, Done | None, int]] = []
+            batch: list[tuple[Operation, Done | None, int]] = []
             size = 0
             while self._queue and len(batch) < BATCH and size < BATCH_BYTES:
                 batch.append(self._queue.popleft())

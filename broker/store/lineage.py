@@ -9,7 +9,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
-Row = dict[str, Any]
+from wakebus.broker.store.rows import Row
+
 Select = Callable[[str, tuple[Any, ...]], list[Row]]
 
 MOST: Final = 500  # messages

@@ -11,37 +11,37 @@ import logging
 import os
 import sqlite3
 import stat
-import time
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
 from wakebus.broker.errors import BrokerUnavailable
-from wakebus.broker.store import schema
-from wakebus.broker.store.store import Damaged, Store, is_damage
-from wakebus.broker.system.log_file import look_after_log
+from wakebus.broker.store.schema import STORE
+from wakebus.broker.store.store import Store
+from wakebus.broker.system import sqlite_file
+from wakebus.broker.system.log_file import reopen_log
 from wakebus.broker.system.private_files import CannotStart, make_folder
 
 log = logging.getLogger("wakebus.store")
 
-MAGIC: Final = b"SQLite format 3\0"  # sqlite.org/fileformat.html, 1.3.1
-WAL_MAGIC: Final = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")  # 4.1; a log that was not begun is 0
+# sqlite.org/fileformat.html, 4.1; a log that was not begun is 0.
+WAL_MAGIC: Final = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")
 
 
 def open_store(path: Path, boot: str) -> Store:
     """
     Open the store at `path`, a new one if the file is damaged; `boot` names the machine's boot.
 
-    A damaged file is renamed `….corrupt-<utc>`, with its log. Raises NewerStore, BrokerUnavailable.
+    A damaged file is renamed `….corrupt-<utc>`, with its log. Raises NewerFile, BrokerUnavailable.
     """
     try:
         return _open(path, boot)
-    except Damaged as exc:
-        _set_aside(path, exc.text)
     except sqlite3.Error as exc:
-        if not is_damage(exc):
+        if not sqlite_file.is_damage(exc):
             raise BrokerUnavailable(f"{path} cannot be opened: {exc}; {_advice(exc)}") from exc
-        _set_aside(path, str(exc))
+        aside = sqlite_file.set_aside(path)
+        Path(f"{path}.suspect").unlink(missing_ok=True)
+        log.critical("%s is damaged (%s); kept as %s, starting empty", path, exc, aside)
     return _open(path, boot)
 
 
@@ -60,11 +60,10 @@ def _open(path: Path, boot: str) -> Store:
     store = Store(path)
     try:
         before = store.boot()
-        doubtful = before is not None and (before != boot or store.suspect.exists())
-        if doubtful and (found := store.look_through()) != "ok":
-            raise Damaged(found)
+        if before is not None and (before != boot or store.damage_mark.exists()):
+            sqlite_file.check_pages(store.db)
         store.set_boot(boot)
-        store.suspect.unlink(missing_ok=True)
+        store.damage_mark.unlink(missing_ok=True)
         return store
     except BaseException:
         store.abandon()
@@ -72,7 +71,7 @@ def _open(path: Path, boot: str) -> Store:
 
 
 def _check_file(path: Path) -> None:
-    """Look at it before SQLite changes anything. Raises Damaged, NewerStore, BrokerUnavailable."""
+    """Look at it before SQLite changes anything. Raises damage, NewerFile, BrokerUnavailable."""
     found = path.lstat()
     if not stat.S_ISREG(found.st_mode) or found.st_uid != os.getuid():
         raise BrokerUnavailable(
@@ -80,19 +79,21 @@ def _check_file(path: Path) -> None:
         )
     if not os.access(path, os.W_OK):
         raise BrokerUnavailable(f"{path} cannot be written; run: chmod u+rw {path}")
-    if (head := _head(path)) not in (b"", MAGIC):
-        raise Damaged("it is no database")  # seen before SQLite could remove its log
+    head = _head(path)
+    sqlite_file.check_magic(head)
     if not head:
         log.critical("%s is empty: whatever was stored in it is gone", path)
     if _head(Path(f"{path}-wal"))[:4] not in (b"", b"\0" * 4, *WAL_MAGIC):
-        raise Damaged("its write-ahead log is garbage")  # SQLite would drop it without a word
+        raise sqlite_file.damage(
+            "its write-ahead log is garbage"
+        )  # SQLite would drop it without a word
     try:
         # To read: a connection that may write would move a newer broker's log into the file.
         db = sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)
     except sqlite3.Error:
         return
     try:
-        schema.check_version(db, path)
+        sqlite_file.check_version(db, path, STORE)
     except sqlite3.Error:
         pass  # opening it for writing tells what is wrong
     finally:
@@ -107,21 +108,7 @@ def _head(path: Path) -> bytes:
         return b""
 
 
-def _set_aside(path: Path, why: str) -> None:
-    aside = path.with_name(f"{path.name}.corrupt-{_stamp()}")
-    # Its log too: SQLite would play it into the new file.
-    for end in ("-wal", "-shm", ""):
-        if (part := Path(f"{path}{end}")).exists():
-            part.rename(f"{aside}{end}")
-    Path(f"{path}.suspect").unlink(missing_ok=True)
-    log.critical("%s is damaged (%s); kept as %s, starting empty", path, why, aside)
-
-
-def _stamp() -> str:
-    return time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
-
-
-def gone(store: Store) -> str:
+def lost_files(store: Store) -> str:
     """Return what became of the files under the open store, "" while they are there."""
     try:
         found = store.path.lstat()
@@ -163,11 +150,13 @@ def _rescue(store: Store) -> None:
         )
         return
     make_folder(store.path.parent)
-    look_after_log(log.parent)  # the old one went with the folder
-    copy = store.path.with_name(f"{store.path.name}.rescued-{_stamp()}")
-    schema.copy_to(store.db, copy)
+    reopen_log(log.parent)  # the old one went with the folder
+    copy = store.path.with_name(f"{store.path.name}.rescued-{sqlite_file.utc_stamp()}")
+    sqlite_file.copy_to(store.db, copy)
     log.critical(
         "what was stored is kept as %s (%d messages wait in it); to use it again: stop the broker "
         "and rename it to %s",
-        *(copy, waiting, store.path.name),
+        copy,
+        waiting,
+        store.path.name,
     )

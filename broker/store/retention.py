@@ -3,26 +3,19 @@ What the store keeps, how long and how much (PROTOCOL.md section 8).
 
 Rule 1: what has not ended is never deleted; the oldest ends go first. Rule 2: few rows and bytes in
 one step: others wait for the disk meanwhile. Rule 3: space that is free goes back to the disk, but
-for a reserve that the next burst uses. Rule 4: `look_after` is the router thread's; all else is run
-by the store thread, in a transaction.
+for a reserve that the next burst uses. Rule 4: run by the writer thread, in a transaction.
 """
 
 import logging
 import sqlite3
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Final
 
 from wakebus.broker.errors import BrokerUnavailable
-from wakebus.broker.store import schema
-
-if TYPE_CHECKING:  # the store imports this file
-    from wakebus.broker.core.hub import Hub
-    from wakebus.broker.store.store import Store
+from wakebus.broker.system.sqlite_file import drop_old_copies
 
 log = logging.getLogger("wakebus.store")
 
-EVERY_S: Final = 5.0  # between looks, when nothing is left to do
-AGAIN_S: Final = 0.02  # between steps: what senders and receivers want comes first
 STEP_ROWS: Final = 200
 STEP_BYTES: Final = 8 << 20
 MEASURE_BYTES: Final = 1 << 20  # of new messages between two looks at the size
@@ -32,8 +25,8 @@ STEP_PAGES: Final = 256  # of 4 KiB; about 20 ms
 SAY_EACH: Final = 100_000  # messages that went before their time
 
 
-class Room:
-    """Whether a new message has a place. `limit`: bytes; `early`: what was deleted for it."""
+class Quota:
+    """Whether a new message has room. `limit`: bytes; `early`: what was deleted for it."""
 
     def __init__(self, db: sqlite3.Connection) -> None:
         self._db = db
@@ -46,19 +39,19 @@ class Room:
         size, pages, free = _facts(self._db, "page_size", "page_count", "freelist_count")
         return (pages - free) * size
 
-    def need(self, size: int) -> None:
+    def reserve(self, size: int) -> None:
         """Return if `size` bytes more may come, or raise BrokerUnavailable."""
         self._unmeasured += size
         if self._full or self._unmeasured > MEASURE_BYTES:
             self._unmeasured = 0
-            self._full = self.used() > self.limit and not self.make(self.limit)
+            self._full = self.used() > self.limit and not self.delete_oldest(self.limit)
         if self._full:
             raise BrokerUnavailable(
                 f"the store is full: what waits for its receivers takes {self.limit >> 20} MiB "
                 "(setting store_bytes); nothing was stored. Who does not read: wakebus endpoints"
             )
 
-    def make(self, most: int) -> int:
+    def delete_oldest(self, most: int) -> int:
         """Delete some of the oldest ends while more than `most` is used; return how many."""
         over = self.used() - most
         if over <= 0:
@@ -70,22 +63,12 @@ class Room:
         return gone
 
 
-def look_after(hub: "Hub") -> None:
-    """Delete what is over its time or over the bound, now and from now on."""
-    before = hub.steady_wall() - hub.settings.retention_days * 86400
-
-    def tidied(more: Any) -> None:  # an error: the disk did not answer
-        hub.later(AGAIN_S if more is True else EVERY_S, partial(look_after, hub))
-
-    hub.store.submit(lambda store: tidy(store, before), tidied)
-
-
-def tidy(store: "Store", before: float) -> bool:
+def tidy(db: sqlite3.Connection, path: Path, quota: Quota, before: float) -> bool:
     """Take one step; whether there is more to do. `before`: what ended then is over its time."""
-    schema.drop_old_copies(store.path, before)
-    if _delete(store.db, "done<?", (before,), STEP_BYTES):
+    drop_old_copies(path, before)
+    if _delete(db, "done<?", (before,), STEP_BYTES):
         return True
-    return store.room.make(int(EARLY * store.room.limit)) > 0 or _give_back(store.db)
+    return quota.delete_oldest(int(EARLY * quota.limit)) > 0 or _shrink(db)
 
 
 def _facts(db: sqlite3.Connection, *names: str) -> list[int]:
@@ -107,7 +90,7 @@ def _delete(db: sqlite3.Connection, which: str, args: tuple[float, ...], budget:
     return len(seqs)
 
 
-def _give_back(db: sqlite3.Connection) -> bool:
+def _shrink(db: sqlite3.Connection) -> bool:
     """Shorten the file by some free pages; whether there are more. Nothing in an old file."""
     size, free, mode = _facts(db, "page_size", "freelist_count", "auto_vacuum")
     spare = free - RESERVE_BYTES // size

@@ -1,17 +1,13 @@
 """
 The store's tables. One row per message; `log` collects its steps as JSON lines for `trace`.
 
-Rule 1: `user_version` is the schema's version: a newer store stops the start, it is never written
-to. Rule 2: a step that was released is never changed; a new file takes them all, an old one those
-that it lacks, after a copy of it was made.
+Rule 1: a step that was released is never changed (system/sqlite_file.py).
 """
 
-import os
 import sqlite3
-from pathlib import Path
 from typing import Final
 
-from wakebus.broker.errors import WakebusError
+from wakebus.broker.system.sqlite_file import Schema
 
 # In a new file only, before all else: free space can be given back to the disk in steps.
 GIVE_BACK: Final = "PRAGMA auto_vacuum=INCREMENTAL"
@@ -87,14 +83,7 @@ THIRD: Final = """
 ALTER TABLE endpoint ADD COLUMN ephemeral REAL NOT NULL DEFAULT 0;
 """
 
-STEPS: Final = (FIRST, SECOND, THIRD)
-VERSION: Final = len(STEPS)
-
-
-class NewerStore(WakebusError):
-    """The file was written by a newer wakebus."""
-
-    code = "newer_store"
+STORE: Final = Schema((FIRST, SECOND, THIRD))
 
 
 def set_up(db: sqlite3.Connection) -> None:
@@ -103,43 +92,3 @@ def set_up(db: sqlite3.Connection) -> None:
         db.execute(GIVE_BACK)
     for pragma in PRAGMAS:
         db.execute(pragma)
-
-
-def migrate(db: sqlite3.Connection, path: Path) -> None:
-    """Make the tables in a new file, or what an older one lacks. Raises NewerStore."""
-    version = check_version(db, path)
-    if 0 < version < VERSION:
-        copy_to(db, path.with_name(f"{path.name}.version-{version}"))
-    for number in range(version, VERSION):
-        db.executescript(f"BEGIN;{STEPS[number]}PRAGMA user_version={number + 1};COMMIT")
-
-
-def check_version(db: sqlite3.Connection, path: Path) -> int:
-    """Return the schema's version. Raises NewerStore."""
-    version = int(db.execute("PRAGMA user_version").fetchone()[0])
-    if version > VERSION:
-        raise NewerStore(
-            f"{path} was written by a newer wakebus (schema {version}, this one knows {VERSION}); "
-            "install that version, or move the file away to start empty"
-        )
-    return version
-
-
-def copy_to(db: sqlite3.Connection, copy: Path) -> None:
-    """Write the whole store to `copy`, which is there only once it is complete."""
-    draft = copy.with_name(f"{copy.name}.draft")
-    draft.unlink(missing_ok=True)
-    os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-    other = sqlite3.connect(draft)
-    try:
-        db.backup(other)
-    finally:
-        other.close()
-    draft.replace(copy)
-
-
-def drop_old_copies(path: Path, before: float) -> None:
-    """Remove copies that were made before a migration, and before `before` (wall seconds)."""
-    for copy in path.parent.glob(f"{path.name}.version-*"):
-        if copy.stat().st_mtime < before:
-            copy.unlink()

@@ -1,17 +1,16 @@
 """
 The store: one SQLite file, one connection (PROTOCOL.md section 8).
 
-Rule 1: used by the store thread alone (`storing`), and by tests. Rule 2: a function that fails
-harms no other in its batch.
+Rule 1: used by the writer thread alone (group_commit.py), and by tests. Rule 2: an operation that
+fails harms no other in its batch.
 """
 
 import json
 import logging
 import sqlite3
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from wakebus.broker.errors import (
     BrokerUnavailable,
@@ -22,44 +21,20 @@ from wakebus.broker.errors import (
 )
 from wakebus.broker.protocol import message as messages
 from wakebus.broker.protocol.delivery_state import DeliveryState
-from wakebus.broker.store import batch_insert as bulk
-from wakebus.broker.store import lineage as story
-from wakebus.broker.store import retention as keeping
-from wakebus.broker.store import schema
+from wakebus.broker.store import batch_insert, lineage, schema
+from wakebus.broker.store.retention import Quota
+from wakebus.broker.store.rows import LOG_BYTES, Put, Row
+from wakebus.broker.system.sqlite_file import is_damage, migrate
 
 log = logging.getLogger("wakebus.store")
 
-LOG_BYTES: Final = 16 << 10  # of one message's steps: `later` every second must not fill the disk
-
-Row = dict[str, Any]
-Work = Callable[["Store"], Any]
-Done = Callable[[Any], None]  # gets the result, or the WakebusError
+Operation = Callable[["Store"], Any]
 
 
 class Damaged(WakebusError):
     """SQLite found the file to be damaged."""
 
     code = "damaged"
-
-
-@dataclass(slots=True)
-class Put:
-    """A checked message with all that is stored beside it. Times in wall seconds."""
-
-    message: messages.Message
-    blob: bytes
-    accepted: float
-    deadline: float
-    log: str
-    known: bool  # the target was seen before, or the sender said --queue
-    full: str  # why the mailbox takes no new message, or ""
-    asks: bool
-    claimed: bool
-    bounded: bool = True  # refused while the store is over its bound
-
-    def __call__(self, store: "Store") -> Row:
-        """Store it: a work as any other, but many that come together are stored at once."""
-        return store.put(self)
 
 
 class Store:
@@ -69,10 +44,10 @@ class Store:
         self.path = path
         self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         self._db.row_factory = sqlite3.Row
-        self.room = keeping.Room(self._db)
+        self.quota = Quota(self._db)
         try:
             schema.set_up(self._db)
-            schema.migrate(self._db, path)
+            migrate(self._db, path, schema.STORE)
             found = path.stat()
             self.file = (found.st_dev, found.st_ino)  # another one at `path` is not this store
         except BaseException:
@@ -95,27 +70,27 @@ class Store:
         """Close it as it is."""
         self._db.close()
 
-    def transaction(self, works: Sequence[Work]) -> list[Any]:
-        """Run `works` and commit; return a result or WakebusError for each."""
+    def transaction(self, operations: Sequence[Operation]) -> list[Any]:
+        """Run them and commit; return a result or WakebusError for each."""
         try:
             self._db.execute("BEGIN IMMEDIATE")
-            results = bulk.run(self, works)
+            results = batch_insert.run(self._db, self.quota, operations, self._guarded)
             self._db.execute("COMMIT")
             return results
         except sqlite3.Error as exc:
             if is_damage(exc):
-                self.suspect.touch()  # the next start looks through the whole file
+                self.damage_mark.touch()  # the next start looks through the whole file
                 raise Damaged(f"{self.path} is damaged: {exc}") from exc
             if self._db.in_transaction:
                 self._db.execute("ROLLBACK")
             log.error("the store cannot write: %s", exc)
-            return [BrokerUnavailable(f"the store cannot write: {exc}")] * len(works)
+            return [BrokerUnavailable(f"the store cannot write: {exc}")] * len(operations)
 
-    def guarded(self, work: Work) -> Any:
-        """Return what `work` returns, or the error that it alone has met."""
+    def _guarded(self, operation: Operation) -> Any:
+        """Return what it returns, or the error that it alone has met."""
         self._db.execute("SAVEPOINT one")
         try:
-            result = work(self)
+            result = operation(self)
         except (sqlite3.OperationalError, sqlite3.DatabaseError) as exc:
             if not isinstance(exc, sqlite3.IntegrityError | sqlite3.DataError):
                 raise  # the disk or the file: the whole batch
@@ -149,16 +124,30 @@ class Store:
         if not put.known and not kept:
             raise UnknownTarget(f"nobody ever registered {msg.to!r}", to=msg.to)
         if put.bounded:
-            self.room.need(len(put.blob))
+            self.quota.reserve(len(put.blob))
         state = DeliveryState.HANDLED if kept else DeliveryState.QUEUED
         cursor = self._db.execute(
             "INSERT INTO message (id, sender, endpoint, lane, key, reply_to, cause, type, state,"
             " size, accepted, deadline, asks, claimed, message, done, log)"
             " VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
             (
-                *(msg.id, msg.sender, msg.to, msg.lane, msg.key, msg.reply_to, msg.cause),
-                *(msg.type, state, len(put.blob), put.accepted, put.deadline),
-                *(put.asks, put.claimed, put.blob, put.accepted if kept else None, put.log),
+                msg.id,
+                msg.sender,
+                msg.to,
+                msg.lane,
+                msg.key,
+                msg.reply_to,
+                msg.cause,
+                msg.type,
+                state,
+                len(put.blob),
+                put.accepted,
+                put.deadline,
+                put.asks,
+                put.claimed,
+                put.blob,
+                put.accepted if kept else None,
+                put.log,
             ),
         )
         return {"seq": cursor.lastrowid, "id": msg.id, "state": state, "fresh": True}
@@ -218,8 +207,8 @@ class Store:
         return [row["id"] for row in rows]
 
     def related(self, id: str) -> list[Row]:
-        """Return message `id` and all that hangs together with it: see `story`."""
-        return story.related(self._all, id)
+        """Return message `id` and all that hangs together with it: see `lineage`."""
+        return lineage.related(self._all, id)
 
     def counts(self) -> Row:
         """Return `dead`, `messages`, `early` (numbers), `bytes` and `set_aside` of the files."""
@@ -231,7 +220,7 @@ class Store:
         files = (self.path, Path(f"{self.path}-wal"))
         aside = sorted(f.name for f in self.path.parent.glob(f"{self.path.name}.[cr]*-*Z"))
         size = sum(f.stat().st_size for f in files if f.exists())
-        return {**row, "bytes": size, "set_aside": aside, "early": self.room.early}
+        return {**row, "bytes": size, "set_aside": aside, "early": self.quota.early}
 
     # --- endpoints ------------------------------------------------------------------------
 
@@ -266,12 +255,8 @@ class Store:
         self._db.execute("DELETE FROM machine")
         self._db.execute("INSERT INTO machine (boot) VALUES (?)", (boot,))
 
-    def look_through(self) -> str:
-        """Read the whole file; return "ok" or what is wrong with it."""
-        return str(self._db.execute("PRAGMA quick_check(1)").fetchone()[0])
-
     @property
-    def suspect(self) -> Path:
+    def damage_mark(self) -> Path:
         """A file that exists once SQLite has found damage."""
         return self.path.with_name(f"{self.path.name}.suspect")
 
@@ -292,9 +277,3 @@ class Store:
 
 def _message(row: Row) -> messages.Message:
     return messages.from_wire(json.loads(row["message"]))
-
-
-def is_damage(exc: sqlite3.Error) -> bool:
-    """Whether SQLite says that the file itself is bad."""
-    code = getattr(exc, "sqlite_errorcode", 0) & 0xFF  # without the extended part
-    return code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)

@@ -32,7 +32,7 @@ def take_lock(folder: Path) -> int:
     return lock
 
 
-def take_folder(folder: Path) -> int:
+def lock_folder(folder: Path) -> int:
     """Return the descriptor of the folder, locked too, or raise AlreadyRunning."""
     guard = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW)
     _lock_or_raise(guard, folder)

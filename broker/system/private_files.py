@@ -44,13 +44,22 @@ def make_folder(folder: Path) -> None:
 
 def append_to(path: Path) -> int:
     """Return a descriptor that appends to `path`, made 0600. Raises CannotStart naming it."""
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+    return open_private(path, os.O_WRONLY | os.O_APPEND)
+
+
+def open_private(path: Path, mode: int) -> int:
+    """
+    Return a descriptor of `path`, made 0600. Raises CannotStart naming it.
+
+    `mode`: O_WRONLY, O_RDWR and what else `os.open` takes.
+    """
+    flags = mode | os.O_CREAT | os.O_CLOEXEC
     try:
         # NONBLOCK: a pipe of this name that nobody reads must not hold the start.
         descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
     except OSError as exc:
         why = "it is a link" if path.is_symlink() else exc.strerror
-        raise CannotStart(f"{path} cannot be written: {why}; move it away") from exc
+        raise CannotStart(f"{path} cannot be opened: {why}; move it away") from exc
     found = os.fstat(descriptor)
     if not stat.S_ISREG(found.st_mode) or found.st_uid != os.getuid():
         os.close(descriptor)
@@ -59,7 +68,7 @@ def append_to(path: Path) -> int:
     return descriptor
 
 
-def same(path: Path, descriptor: int) -> bool:
+def is_same_file(path: Path, descriptor: int) -> bool:
     """Whether `path` still is what `descriptor` has open."""
     try:
         found, ours = path.lstat(), os.fstat(descriptor)

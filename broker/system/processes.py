@@ -1,8 +1,7 @@
 """
-Who holds a name, and who may take it (PROTOCOL.md section 5).
+Whether a process still runs: the same one, and not a later one with its pid.
 
-Rule 1: one live holder per endpoint. Rule 2: only another instance raises the epoch. Rule 3: a
-process that is gone frees its names at once; a silent one keeps them until somebody else asks.
+Rule 1: what cannot be told counts as running.
 """
 
 import os
@@ -10,8 +9,6 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 import psutil
-
-from wakebus.broker.errors import NameTaken
 
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
 
@@ -23,19 +20,9 @@ class Process(NamedTuple):
     start: float = 0.0
 
 
-class Holder:
-    """The client that holds an endpoint. `conn` None: known from the store, not yet back."""
-
-    __slots__ = ("beat", "blocked", "conn", "epoch", "instance", "process", "since")
-
-    def __init__(self, instance: str, process: Process, epoch: int, conn: bytes | None) -> None:
-        self.instance, self.process, self.epoch, self.conn = instance, process, epoch, conn
-        self.beat = self.since = 0.0  # monotonic, wall
-        self.blocked = False  # its pipe is full; asked again at its next beat
-
-    def silent(self, now: float, stale_s: float) -> bool:
-        """Whether nothing was heard of it for `stale_s` seconds."""
-        return now - self.beat > stale_s
+def process_of(pid: int) -> Process:
+    """Return process `pid` as it is now; 0: one of another pid namespace."""
+    return Process(pid, start_of(pid))
 
 
 def start_of(pid: int) -> float:
@@ -65,7 +52,7 @@ def _stat(pid: int) -> list[str]:
     return text.rpartition(") ")[2].split()
 
 
-def gone(process: Process) -> bool:
+def has_ended(process: Process) -> bool:
     """Whether the process has ended (a zombie has; a pid reused by another one has too)."""
     if process.pid <= 0:
         return False  # another pid namespace: only silence tells
@@ -78,15 +65,3 @@ def gone(process: Process) -> bool:
         return True
     except psutil.Error:
         return False
-
-
-def check_claim(name: str, holder: Holder, instance: str, *, takeover: bool, free: bool) -> None:
-    """Raise NameTaken if `instance` may not have `name`; `free`: its holder is gone or silent."""
-    if holder.instance == instance or takeover or free:
-        return
-    raise NameTaken(
-        f"{name} is held by process {holder.process.pid}; stop it, choose another name, "
-        "or take the name over",
-        pid=holder.process.pid,
-        epoch=holder.epoch,
-    )

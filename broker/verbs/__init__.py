@@ -1,1 +1,47 @@
-"""One file for each group of requests: check, decide, reply; nothing is kept here."""
+"""
+The table of verbs. One file for each group of requests: check, decide, reply; nothing is kept here.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from wakebus.broker.core.hub import Hub
+from wakebus.broker.core.model import ClientRequest
+from wakebus.broker.verbs import (
+    acks,
+    dead_letters,
+    events,
+    inbox,
+    queries,
+    registration,
+    send,
+    wait,
+)
+
+Verb = Callable[[Hub, ClientRequest], None]
+VERBS: Final[dict[str, Verb]] = {
+    "hello": registration.hello,
+    "register": registration.register,
+    "unregister": registration.unregister,
+    "beat": registration.beat,
+    "send": send.send,
+    "wait": wait.wait,
+    "got": acks.got,
+    "started": acks.started,
+    "handled": acks.handled,
+    "refused": acks.refused,
+    "later": acks.later,
+    "list": queries.list_endpoints,
+    "declare": queries.declare,
+    "forget": queries.forget,
+    "trace": queries.trace,
+    "read": queries.read,
+    "status": queries.status,
+    "dead": dead_letters.dead,
+    "retry": dead_letters.retry,
+    "purge": dead_letters.purge,
+    "inbox": inbox.inbox,
+    "cancel": inbox.cancel,
+    "publish": events.publish,
+    "probe": events.probe,
+}

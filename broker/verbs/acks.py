@@ -9,12 +9,13 @@ epoch; what another one says of it is `fenced`.
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
-from wakebus.broker.core.dispatch import end, pump
-from wakebus.broker.core.hub import Endpoint, Hub, Request, Turn, digest
-from wakebus.broker.core.mailbox import Entry
-from wakebus.broker.core.waiters import tell_waiters
+from wakebus.broker.core.dispatch import commit_end, dispatch, nothing
+from wakebus.broker.core.hub import Hub
+from wakebus.broker.core.mailbox import MailboxEntry
+from wakebus.broker.core.model import ClientRequest, Endpoint, TokenOwner, digest
+from wakebus.broker.core.waiters import answer_waiters
 from wakebus.broker.errors import BadFrame, BadMessage, BadToken, Fenced, NotRegistered, TooBig
 from wakebus.broker.protocol import wire
 from wakebus.broker.protocol.delivery_state import (
@@ -25,15 +26,11 @@ from wakebus.broker.protocol.delivery_state import (
     receipt_word,
 )
 from wakebus.broker.protocol.message import MAX_HOPS, MAX_PATH, check_name
-from wakebus.broker.protocol.outcome import WORK
+from wakebus.broker.protocol.outcome import MAX_LATER_S, MAX_OUTCOME, MAX_REASON, WORK
 from wakebus.broker.store.store import Store
 
-MAX_OUTCOME: Final = 16 << 10
-MAX_LATER_S: Final = 86400.0
-MAX_REASON: Final = 1_000  # characters; more belongs into the outcome
 
-
-def _entry(hub: Hub, request: Request) -> tuple[Endpoint, Entry | None, str]:
+def _entry(hub: Hub, request: ClientRequest) -> tuple[Endpoint, MailboxEntry | None, str]:
     """Return what a delivery verb speaks of; the entry is None once its end is stored."""
     name, id = request.payload.get("to"), request.payload.get("id")
     epoch = request.payload.get("epoch")
@@ -50,20 +47,22 @@ def _entry(hub: Hub, request: Request) -> tuple[Endpoint, Entry | None, str]:
     return endpoint, endpoint.mailbox.entries.get(id), id
 
 
-def got(hub: Hub, request: Request) -> None:
+def got(hub: Hub, request: ClientRequest) -> None:
     """Verb `got`: the receiver's client holds it. `more`: it takes the lane's next one too."""
     endpoint, entry, id = _entry(hub, request)
     if entry is None or entry.state in ENDS:
         hub.reply(request, {"id": id})
         return
-    if not hold(hub, endpoint, entry, lambda: hub.reply(request, {"id": id})):
+    if not mark_held(hub, endpoint, entry, lambda: hub.reply(request, {"id": id})):
         hub.reply(request, {"id": id})
     if request.payload.get("more") is True:
         endpoint.mailbox.allow_more(id)
-        pump(hub, endpoint)
+        dispatch(hub, endpoint)
 
 
-def hold(hub: Hub, endpoint: Endpoint, entry: Entry, done: Callable[[], None]) -> bool:
+def mark_held(
+    hub: Hub, endpoint: Endpoint, entry: MailboxEntry, done: Callable[[], None] = nothing
+) -> bool:
     """The holder has it: store that, then `done`; return False where nothing changes."""
     endpoint.mailbox.adopt(entry.id)  # said of a message that was on its way back, too
     state = NEXT.get((entry.state, DeliveryEvent.GOT))
@@ -75,15 +74,15 @@ def hold(hub: Hub, endpoint: Endpoint, entry: Entry, done: Callable[[], None]) -
     return True
 
 
-def started(hub: Hub, request: Request) -> None:
+def started(hub: Hub, request: ClientRequest) -> None:
     """Verb `started`: work begins. With `token`, sends that show it are proven to be from here."""
     endpoint, entry, id = _entry(hub, request)
-    turn = _turn(endpoint, id, request.payload)
+    owner = _token_owner(endpoint, id, request.payload)
     if entry is None or entry.state in ENDS:
         hub.reply(request, {"id": id})
         return
-    if turn is not None:
-        _open_turn(hub, entry, turn, digest(request.payload["token"]))
+    if owner is not None:
+        _grant_token(hub, entry, owner, digest(request.payload["token"]))
     endpoint.mailbox.adopt(id)
     entry.work = ""
     entry.state = NEXT.get((entry.state, DeliveryEvent.STARTED), entry.state)
@@ -92,16 +91,16 @@ def started(hub: Hub, request: Request) -> None:
     _record(hub, endpoint, entry, line, answer, token=entry.token)
 
 
-def _open_turn(hub: Hub, entry: Entry, turn: Turn, token: str) -> None:
-    other = hub.turns.get(token)
-    if other is not None and (other.endpoint, other.id) != (turn.endpoint, turn.id):
+def _grant_token(hub: Hub, entry: MailboxEntry, owner: TokenOwner, token: str) -> None:
+    other = hub.token_owners.get(token)
+    if other is not None and (other.endpoint, other.id) != (owner.endpoint, owner.id):
         raise BadToken("started: this token belongs to another turn; make a new one for each")
-    hub.end_turn(entry)
+    hub.revoke_token(entry)
     entry.token = token
-    hub.turns[token] = turn
+    hub.token_owners[token] = owner
 
 
-def _turn(endpoint: Endpoint, id: str, payload: Mapping[str, Any]) -> Turn | None:
+def _token_owner(endpoint: Endpoint, id: str, payload: Mapping[str, Any]) -> TokenOwner | None:
     token, hops, path = payload.get("token"), payload.get("hops", 0), payload.get("path", [])
     if token is not None and not (isinstance(token, str) and 16 <= len(token) <= 128):
         raise BadMessage("token: 16 to 128 characters")
@@ -110,13 +109,13 @@ def _turn(endpoint: Endpoint, id: str, payload: Mapping[str, Any]) -> Turn | Non
     if not isinstance(path, list) or len(path) > MAX_PATH:
         raise BadMessage(f"started: `path` is a list of up to {MAX_PATH} endpoint names")
     names = tuple(check_name(name, "path") for name in path)
-    return None if token is None else Turn(endpoint.name, id, hops, names)
+    return None if token is None else TokenOwner(endpoint.name, id, hops, names)
 
 
 def _record(
     hub: Hub,
     endpoint: Endpoint,
-    entry: Entry,
+    entry: MailboxEntry,
     line: str,
     answer: Callable[[], None],
     *,
@@ -128,18 +127,18 @@ def _record(
 
     def done() -> None:
         answer()
-        hub.announcer.message(receipt_word(state), endpoint.name, entry)
-        tell_waiters(hub, entry.id)
+        hub.events.announce_message(receipt_word(state), endpoint.name, entry)
+        answer_waiters(hub, entry.id)
 
-    work = partial(_mark, id=entry.id, line=line, state=state, **columns)
-    hub.store_surely(work, done, urgent=urgent)
+    mark = partial(_mark, id=entry.id, line=line, state=state, **columns)
+    hub.store_surely(mark, done, urgent=urgent)
 
 
 def _mark(store: Store, *, id: str, line: str, **columns: Any) -> None:
     store.mark(id, line, **columns)
 
 
-def handled(hub: Hub, request: Request) -> None:
+def handled(hub: Hub, request: ClientRequest) -> None:
     """Verb `handled`: the work is done, `outcome` says how."""
     endpoint, entry, id = _entry(hub, request)
     outcome = _outcome(request.payload)
@@ -147,7 +146,7 @@ def handled(hub: Hub, request: Request) -> None:
     _finish(hub, request, endpoint, entry, id, DeliveryState.HANDLED, line, outcome, None)
 
 
-def refused(hub: Hub, request: Request) -> None:
+def refused(hub: Hub, request: ClientRequest) -> None:
     """Verb `refused`: the receiver will never take it; it becomes a dead letter."""
     endpoint, entry, id = _entry(hub, request)
     outcome = _outcome(request.payload)
@@ -178,9 +177,9 @@ def _outcome(payload: Mapping[str, Any]) -> str | None:
 
 def _finish(
     hub: Hub,
-    request: Request,
+    request: ClientRequest,
     endpoint: Endpoint,
-    entry: Entry | None,
+    entry: MailboxEntry | None,
     id: str,
     state: DeliveryState,
     line: str,
@@ -199,10 +198,10 @@ def _finish(
         and (request.payload.get("outcome") or {}).get("wake") == "silent"
     ):
         columns["silent"] = True  # it lies in the inbox for whoever looks
-    end(hub, endpoint, entry, line, lambda: hub.reply(request, {"id": id}), **columns)
+    commit_end(hub, endpoint, entry, line, lambda: hub.reply(request, {"id": id}), **columns)
 
 
-def later(hub: Hub, request: Request) -> None:
+def later(hub: Hub, request: ClientRequest) -> None:
     """Verb `later`: not now; comes again after `after_s`, only its lane waits. No attempt."""
     endpoint, entry, id = _entry(hub, request)
     after = request.payload.get("after_s")
@@ -218,17 +217,17 @@ def later(hub: Hub, request: Request) -> None:
     if entry is None or not entry.out or entry.state in ENDS:
         hub.reply(request, {"id": id})
         return
-    hub.end_turn(entry)
+    hub.revoke_token(entry)
     entry.state = NEXT[entry.state, DeliveryEvent.LATER]
     why = str(request.payload.get("reason") or "")[:200]
-    endpoint.mailbox.put_off(id, why, hub.clock.mono() + max(after, 0.001))
+    endpoint.mailbox.defer(id, why, hub.clock.mono() + max(after, 0.001))
     entry.work = work or entry.work
     said = {"reason": why, "work": work}
     facts = {"after_s": after, **{name: value for name, value in said.items() if value}}
     line = hub.line("later", by=endpoint.name, pid=_pid(endpoint), **facts)
     _record(hub, endpoint, entry, line, partial(hub.reply, request, {"id": id}), token=None)
-    hub.later(max(after, 0.001), lambda: pump(hub, endpoint))
-    pump(hub, endpoint)  # its place in the window is free for another lane
+    hub.timers.later(max(after, 0.001), lambda: dispatch(hub, endpoint))
+    dispatch(hub, endpoint)  # its place in the window is free for another lane
 
 
 def _pid(endpoint: Endpoint) -> int:

@@ -1,5 +1,5 @@
 """
-Verbs for what is dead: `retry` and `purge` (PROTOCOL.md section 10).
+Verbs for what is dead: `dead`, `retry` and `purge` (PROTOCOL.md section 10).
 
 Rule 1: what is not done is told with its state and reason, nothing is skipped in silence. Rule 2:
 one request writes so much that others need not wait; the rest is handed back as `left`. Rule 3:
@@ -10,17 +10,47 @@ from functools import partial
 from typing import Any, Final
 
 from wakebus.broker.core import ephemeral
-from wakebus.broker.core.dispatch import pump
-from wakebus.broker.core.hub import Endpoint, Hub, Request
-from wakebus.broker.core.mailbox import Entry
+from wakebus.broker.core.dispatch import dispatch
+from wakebus.broker.core.hub import Hub
+from wakebus.broker.core.mailbox import MailboxEntry
+from wakebus.broker.core.model import ClientRequest, Endpoint
 from wakebus.broker.errors import BadMessage, WakebusError
 from wakebus.broker.protocol.delivery_state import DEATHS, ENDS
-from wakebus.broker.store import dead_letters as letters
-from wakebus.broker.store.dead_letters import Found
-from wakebus.broker.store.store import Row
-from wakebus.broker.verbs.inbox import who
+from wakebus.broker.protocol.message import check_name
+from wakebus.broker.store import dead_letters
+from wakebus.broker.store.dead_letters import DeadLetterFilter, LookupResult
+from wakebus.broker.store.rows import Row
+from wakebus.broker.verbs.fields import (
+    is_number,
+    page_limit,
+    page_start,
+    reply_page,
+    requester,
+)
 
 MAX_IDS: Final = 500
+
+
+def dead(hub: Hub, request: ClientRequest) -> None:
+    """Verb `dead`: a page of dead letters, newest first unless `oldest`; no bodies."""
+    which, payload = _filter(hub, request.payload), request.payload
+    oldest, after, limit = payload.get("oldest") is True, page_start(payload), page_limit(payload)
+    hub.store.submit(
+        lambda store: dead_letters.dead(store.db, which, oldest=oldest, after=after, limit=limit),
+        partial(reply_page, hub, request, "letters", lambda row: row),
+    )
+
+
+def _filter(hub: Hub, payload: dict[str, Any]) -> DeadLetterFilter:
+    to, sender = (
+        check_name(payload[field], field) if payload.get(field) is not None else None
+        for field in ("to", "from")
+    )
+    before = payload.get("before")
+    if before is not None and not is_number(before):
+        raise BadMessage("dead: `before` is a time in wall seconds")
+    jump = hub.clock.wall() - hub.bus_time()
+    return DeadLetterFilter(to, sender, None if before is None else before - jump)
 
 
 def _ids(payload: dict[str, Any]) -> list[str]:
@@ -34,23 +64,23 @@ def _ids(payload: dict[str, Any]) -> list[str]:
     return list(dict.fromkeys(ids))
 
 
-def retry(hub: Hub, request: Request) -> None:
+def retry(hub: Hub, request: ClientRequest) -> None:
     """Verb `retry`: dead letters go back to the end of their lanes; `force`: also in doubt."""
     ids, force = _ids(request.payload), request.payload.get("force") is True
-    line = partial(hub.line, "retried", **who(hub, request))
+    line = partial(hub.line, "retried", **requester(hub, request))
 
-    def looked(found: Found | WakebusError) -> None:
+    def looked(found: LookupResult | WakebusError) -> None:
         if isinstance(found, WakebusError):
             hub.fail(request, found)
             return
         chosen, kept = _choose(hub, found.rows, force=force)
         names = [row["id"] for row in chosen]
-        now, said = hub.steady_wall(), line()
+        now, said = hub.bus_time(), line()
         done = partial(_retried, hub, request, chosen, _untouched(found, kept))
         size = sum(row["size"] for row in chosen)
-        hub.store.submit(lambda store: letters.revive(store.db, names, now, said), done, size)
+        hub.store.submit(lambda store: dead_letters.revive(store.db, names, now, said), done, size)
 
-    hub.store.submit(lambda store: letters.find(store.db, ids), looked)
+    hub.store.submit(lambda store: dead_letters.find(store.db, ids), looked)
 
 
 def _choose(hub: Hub, rows: list[Row], *, force: bool) -> tuple[list[Row], list[Row]]:
@@ -77,7 +107,7 @@ def _obstacle(hub: Hub, endpoint: Endpoint, row: Row, *, force: bool) -> str:
     return endpoint.full(hub.settings, row["size"])
 
 
-def _untouched(found: Found, kept: list[Row]) -> dict[str, Any]:
+def _untouched(found: LookupResult, kept: list[Row]) -> dict[str, Any]:
     unknown = [
         {"id": id, "state": "unknown", "why": "no such message is stored"} for id in found.missing
     ]
@@ -86,7 +116,7 @@ def _untouched(found: Found, kept: list[Row]) -> dict[str, Any]:
 
 def _retried(
     hub: Hub,
-    request: Request,
+    request: ClientRequest,
     chosen: list[Row],
     rest: dict[str, Any],
     revived: list[Row] | WakebusError,
@@ -100,7 +130,7 @@ def _retried(
     boxes = {row["endpoint"]: row["box"] for row in chosen}
     done = {row["id"]: row for row in revived}
     for row in revived:
-        hub.enter(boxes[row["endpoint"]], _entry(hub, row))
+        hub.enter(boxes[row["endpoint"]], MailboxEntry.of_row(row, hub.clock.mono() + row["ttl"]))
     rest["kept"] += [
         {"id": row["id"], "state": "queued", "why": "somebody else was quicker"}
         for row in chosen
@@ -108,23 +138,14 @@ def _retried(
     ]
     hub.reply(request, {"retried": [*done], **rest})
     for endpoint in boxes.values():
-        pump(hub, endpoint)
+        dispatch(hub, endpoint)
 
 
-def _entry(hub: Hub, row: Row) -> Entry:
-    deadline = hub.clock.mono() + row["ttl"]
-    entry = Entry(row["seq"], row["id"], row["lane"], row["size"], deadline)
-    entry.redelivered, entry.started_before = row["redelivered"], row["started_before"]
-    entry.asks, entry.claimed = bool(row["asks"]), bool(row["claimed"])
-    entry.type, entry.session, entry.accepted = row["type"], row["session"], row["accepted"]
-    return entry
-
-
-def purge(hub: Hub, request: Request) -> None:
+def purge(hub: Hub, request: ClientRequest) -> None:
     """Verb `purge`: delete messages that have ended, bodies and all."""
     ids = _ids(request.payload)
 
-    def done(found: Found | WakebusError) -> None:
+    def done(found: LookupResult | WakebusError) -> None:
         if isinstance(found, WakebusError):
             hub.fail(request, found)
             return
@@ -133,4 +154,4 @@ def purge(hub: Hub, request: Request) -> None:
         kept = [{"id": id, "state": s, "why": f"it is {s}; cancel it first"} for id, s in still]
         hub.reply(request, {"purged": gone, **_untouched(found, kept)})
 
-    hub.store.submit(lambda store: letters.purge(store.db, ids), done)
+    hub.store.submit(lambda store: dead_letters.purge(store.db, ids), done)

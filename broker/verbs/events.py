@@ -7,20 +7,17 @@ what belongs to an event on the wire (pub, n) is kept as the publisher gave it. 
 for a connection is bounded, also for one that says nothing but lies.
 """
 
-import re
-from typing import Final
-
 from wakebus.broker.core.broker_events import is_ours
-from wakebus.broker.core.hub import Hub, Request
+from wakebus.broker.core.hub import Hub
+from wakebus.broker.core.model import ClientRequest
 from wakebus.broker.errors import BadMessage, Busy, Refused
 from wakebus.broker.protocol.event import check_numbers, encode, stamp
+from wakebus.broker.protocol.message import INSTANCE
 from wakebus.broker.protocol.topics import check_topic
 from wakebus.broker.protocol.wire import MAX_SEQUENCE
 
-_INSTANCE: Final = re.compile(r"[0-9a-f]{16}\Z")
 
-
-def publish(hub: Hub, request: Request) -> None:
+def publish(hub: Hub, request: ClientRequest) -> None:
     """Verb `publish`: one event, confirmed; for publishers that end at once."""
     payload = request.payload
     topic, fields = check_topic(payload.get("topic")), payload.get("event")
@@ -29,21 +26,21 @@ def publish(hub: Hub, request: Request) -> None:
     if not isinstance(fields, dict):
         raise BadMessage("event: an object")
     pub, n = check_numbers(payload.get("pub"), payload.get("n"))
-    if not hub.announcer.hand(encode(topic, pub, n, stamp(topic, fields, hub.clock.wall()))):
+    if not hub.events.publish(encode(topic, pub, n, stamp(topic, fields, hub.clock.wall()))):
         raise Busy("more events are waiting than the broker takes; try again in a second")
     hub.reply(request, {"topic": topic})
 
 
-def probe(hub: Hub, request: Request) -> None:
+def probe(hub: Hub, request: ClientRequest) -> None:
     """Verb `probe`: publish `bus.probe.<instance>`, for whoever just subscribed to it."""
     instance = request.payload.get("instance")
-    if not isinstance(instance, str) or not _INSTANCE.match(instance):
+    if not isinstance(instance, str) or not INSTANCE.match(instance):
         raise BadMessage("probe: `instance` is 16 hex digits")
-    hub.announcer.probe(instance)
+    hub.events.probe(instance)
     hub.reply(request, {})
 
 
-def count_missed(hub: Hub, request: Request) -> None:
+def count_missed(hub: Hub, request: ClientRequest) -> None:
     """Take a beat's `missed`: how many events this client has missed since it began."""
     missed = request.payload.get("missed", 0)
     if type(missed) is not int or not 0 <= missed <= MAX_SEQUENCE:
@@ -52,9 +49,9 @@ def count_missed(hub: Hub, request: Request) -> None:
         hub.missed.report(_reporter(hub, request), missed)
 
 
-def _reporter(hub: Hub, request: Request) -> str | bytes:
+def _reporter(hub: Hub, request: ClientRequest) -> str | bytes:
     """Return what stays the same while a client connects again."""
     conn, said = hub.conns.get(request.conn), request.payload.get("instance")
     if conn is not None:
         return conn.instance
-    return said if isinstance(said, str) and _INSTANCE.match(said) else request.conn
+    return said if isinstance(said, str) and INSTANCE.match(said) else request.conn

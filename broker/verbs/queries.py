@@ -12,13 +12,15 @@ from functools import partial
 from typing import Any
 
 from wakebus.broker import __version__
-from wakebus.broker.core.bounces import check_not_ours
-from wakebus.broker.core.hub import Endpoint, Hub, Request
-from wakebus.broker.core.waiters import receipt
-from wakebus.broker.errors import BadMessage, Refused, UnknownId, WakebusError
+from wakebus.broker.core.bounces import check_not_reserved
+from wakebus.broker.core.hub import Hub
+from wakebus.broker.core.model import ClientRequest, Endpoint
+from wakebus.broker.errors import Refused, WakebusError
 from wakebus.broker.protocol import wire
 from wakebus.broker.protocol.message import check_name
-from wakebus.broker.store.store import Row
+from wakebus.broker.protocol.receipt import receipt_of_row
+from wakebus.broker.store.rows import Row
+from wakebus.broker.verbs.fields import found_or_fail, message_id
 
 
 def describe(hub: Hub, endpoint: Endpoint) -> dict[str, Any]:
@@ -40,15 +42,15 @@ def describe(hub: Hub, endpoint: Endpoint) -> dict[str, Any]:
     return data
 
 
-def list_endpoints(hub: Hub, request: Request) -> None:
+def list_endpoints(hub: Hub, request: ClientRequest) -> None:
     """Verb `list`: every known endpoint."""
     known = sorted(name for name in hub.endpoints if hub.known(name))
     hub.reply(request, {"endpoints": [describe(hub, hub.endpoints[name]) for name in known]})
 
 
-def declare(hub: Hub, request: Request) -> None:
+def declare(hub: Hub, request: ClientRequest) -> None:
     """Verb `declare`: messages for this name are kept although nobody has come yet."""
-    name = check_not_ours(check_name(request.payload.get("name"), "name"), "name")
+    name = check_not_reserved(check_name(request.payload.get("name"), "name"), "name")
     endpoint = hub.endpoint(name)
     endpoint.declared = True  # for good, also where the bus gave it its suffix
     endpoint.ephemeral, endpoint.ended = 0.0, False
@@ -58,7 +60,7 @@ def declare(hub: Hub, request: Request) -> None:
     )
 
 
-def forget(hub: Hub, request: Request) -> None:
+def forget(hub: Hub, request: ClientRequest) -> None:
     """Verb `forget`: the name is unknown again; refused while it is held or has messages."""
     name = check_name(request.payload.get("name"), "name")
     endpoint = hub.endpoints.get(name)
@@ -72,13 +74,13 @@ def forget(hub: Hub, request: Request) -> None:
     if holder and (conn := hub.conns.get(holder.conn or b"")):
         conn.names.discard(name)
     if holder:
-        hub.announcer.name(endpoint, holder.process.pid, up=False)
+        hub.announce_holder(endpoint, holder.process.pid, up=False)
     del hub.endpoints[name]
     answer = _answer(hub, request, {"name": name})
     hub.store.submit(lambda store: store.forget_endpoint(name), answer)
 
 
-def _answer(hub: Hub, request: Request, payload: dict[str, Any]) -> Any:
+def _answer(hub: Hub, request: ClientRequest, payload: dict[str, Any]) -> Any:
     def done(result: Any) -> None:
         if isinstance(result, WakebusError):
             hub.fail(request, result)
@@ -88,47 +90,38 @@ def _answer(hub: Hub, request: Request, payload: dict[str, Any]) -> Any:
     return done
 
 
-def trace(hub: Hub, request: Request) -> None:
+def trace(hub: Hub, request: ClientRequest) -> None:
     """Verb `trace`: a message, what led to it and what came of it, each with its steps."""
-    id = request.payload.get("id")
-    if not isinstance(id, str):
-        raise BadMessage("trace: `id` of a message")
+    id = message_id(request, "trace")
 
-    def looked(rows: list[Row] | WakebusError) -> None:
-        if isinstance(rows, WakebusError):
-            hub.fail(request, rows)
-        elif not rows:
-            hub.fail(request, UnknownId(f"no message {id} is stored"))
-        else:
-            hub.reply(request, _within_limits([_traced(hub, row) for row in rows]))
+    def looked(rows: list[Row]) -> None:
+        hub.reply(request, _within_limits([_traced(hub, row) for row in rows]))
 
-    hub.store.submit(lambda store: store.related(id), looked)
+    hub.store.submit(lambda store: store.related(id), found_or_fail(hub, request, id, looked))
 
 
-def read(hub: Hub, request: Request) -> None:
+def read(hub: Hub, request: ClientRequest) -> None:
     """Verb `read`: one message with its body, for somebody who was shown a part of it."""
-    id = request.payload.get("id")
-    if not isinstance(id, str):
-        raise BadMessage("read: `id` of a message")
+    id = message_id(request, "read")
 
-    def looked(row: Row | WakebusError | None) -> None:
-        if isinstance(row, WakebusError):
-            hub.fail(request, row)
-        elif row is None:
-            hub.fail(request, UnknownId(f"no message {id} is stored"))
-        else:
-            hub.reply(request, {"message": json.loads(row["message"])})
+    def looked(row: Row) -> None:
+        hub.reply(request, {"message": json.loads(row["message"])})
 
-    hub.store.submit(lambda store: store.find(id), looked)
+    hub.store.submit(lambda store: store.find(id), found_or_fail(hub, request, id, looked))
 
 
 def _traced(hub: Hub, row: Row) -> dict[str, Any]:
     steps = [json.loads(line) for line in row["log"].splitlines()]
-    told = {**row["message"], **receipt(row), "steps": steps, "claimed": bool(row["claimed"])}
+    told = {
+        **row["message"],
+        **receipt_of_row(row),
+        "steps": steps,
+        "claimed": bool(row["claimed"]),
+    }
     endpoint = hub.endpoints.get(row["endpoint"])
     entry = endpoint.mailbox.entries.get(row["id"]) if endpoint else None
     # Its steps may have become too long for the newest ones.
-    last = {"put_off": entry.put_off, "work": entry.work} if entry else {}
+    last = {"put_off": entry.deferred, "work": entry.work} if entry else {}
     return told | {name: word for name, word in last.items() if word}
 
 
@@ -139,14 +132,14 @@ def _within_limits(messages: list[dict[str, Any]]) -> dict[str, Any]:
     return {"messages": messages[:fit], "left_out": len(messages) - fit}
 
 
-def status(hub: Hub, request: Request) -> None:
+def status(hub: Hub, request: ClientRequest) -> None:
     """Verb `status`: the broker's own state, with its endpoints."""
 
     def looked(moved: dict[str, int], counts: Row | WakebusError) -> None:
         if isinstance(counts, WakebusError):
             hub.fail(request, counts)
             return
-        lost = {"missed": hub.missed.total, "dropped": hub.announcer.dropped}
+        lost = {"missed": hub.missed.total, "dropped": hub.events.dropped}
         endpoints = [describe(hub, hub.endpoints[name]) for name in sorted(hub.endpoints)]
         hub.reply(
             request,
@@ -162,7 +155,7 @@ def status(hub: Hub, request: Request) -> None:
                 "store_bytes": counts["bytes"],
                 "store_limit": hub.settings.store_bytes,
                 "purged_early": counts["early"],
-                "notices_lost": hub.notices_lost,
+                "notices_lost": hub.bounces_lost,
                 "set_aside": counts["set_aside"],
                 "events": {**moved, **lost},
                 "endpoints": endpoints,

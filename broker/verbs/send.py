@@ -7,11 +7,12 @@ to do, and nothing of it is stored.
 
 import msgspec
 
-from wakebus.broker.core.bounces import check_not_ours
-from wakebus.broker.core.dispatch import pump
-from wakebus.broker.core.hub import Endpoint, Hub, Request, digest
-from wakebus.broker.core.mailbox import Entry
-from wakebus.broker.core.waiters import receipt, tell_answer
+from wakebus.broker.core.bounces import check_not_reserved
+from wakebus.broker.core.dispatch import dispatch
+from wakebus.broker.core.hub import Hub
+from wakebus.broker.core.mailbox import MailboxEntry
+from wakebus.broker.core.model import ClientRequest, Endpoint, digest
+from wakebus.broker.core.waiters import answer_waiters_for
 from wakebus.broker.errors import (
     BadToken,
     Busy,
@@ -23,26 +24,30 @@ from wakebus.broker.errors import (
 from wakebus.broker.protocol import message as messages
 from wakebus.broker.protocol.delivery_state import DeliveryState
 from wakebus.broker.protocol.message import Message
-from wakebus.broker.store.store import Put, Row
+from wakebus.broker.protocol.receipt import receipt_of_row
+from wakebus.broker.store.rows import Put, Row
 
 
-def send(hub: Hub, request: Request) -> None:
+def send(hub: Hub, request: ClientRequest) -> None:
     """Verb `send`: check, store, then answer with the receipt."""
     payload = request.payload
     given = messages.from_wire(payload.get("message"), msgspec.json.encode)
     message, claimed = _origin(hub, request, given)
     for field, name in (("from", message.sender), ("to", message.to)):
-        check_not_ours(name, field)
+        check_not_reserved(name, field)
     queue, asks = payload.get("queue") is True, payload.get("asks") is True
     known = queue or hub.known(message.to)
     blob = msgspec.json.encode(message.to_wire())
     if hub.store.full():
         raise Busy("the broker has more work waiting than it takes; try again in a second")
     endpoint = hub.endpoint(message.to) if known else Endpoint(message.to, hub.settings)
-    now = hub.steady_wall()
+    now = hub.bus_time()
     ahead = len(endpoint.mailbox) + endpoint.arriving
     put = Put(
-        *(message, blob, now, now + message.ttl_s),
+        message,
+        blob,
+        now,
+        now + message.ttl_s,
         log=_first_lines(hub, request, message, claimed, ahead, hub.live(endpoint)),
         known=known,
         full=endpoint.full(hub.settings, len(blob)),
@@ -60,16 +65,16 @@ def send(hub: Hub, request: Request) -> None:
     hub.store.submit(put, done, len(blob))
 
 
-def _origin(hub: Hub, request: Request, message: Message) -> tuple[Message, bool]:
+def _origin(hub: Hub, request: ClientRequest, message: Message) -> tuple[Message, bool]:
     """Return the message as its true sender's, and whether the sender is only claimed."""
     token = request.payload.get("token")
     if token is not None:
-        turn = hub.turns.get(digest(token)) if isinstance(token, str) else None
-        if turn is None:
+        owner = hub.token_owners.get(digest(token)) if isinstance(token, str) else None
+        if owner is None:
             raise BadToken("this token's turn is over; send under your own name")
-        path = (*turn.path, turn.endpoint)[-messages.MAX_PATH :]
-        hops = min(turn.hops + 1, messages.MAX_HOPS)
-        proven = message._replace(sender=turn.endpoint, cause=turn.id, hops=hops, path=path)
+        path = (*owner.path, owner.endpoint)[-messages.MAX_PATH :]
+        hops = min(owner.hops + 1, messages.MAX_HOPS)
+        proven = message._replace(sender=owner.endpoint, cause=owner.id, hops=hops, path=path)
         return proven, False
     conn = hub.conns.get(request.conn)
     names = conn.names if conn else set()
@@ -84,7 +89,7 @@ def _origin(hub: Hub, request: Request, message: Message) -> tuple[Message, bool
 
 
 def _first_lines(
-    hub: Hub, request: Request, message: Message, claimed: bool, ahead: int, live: bool
+    hub: Hub, request: ClientRequest, message: Message, claimed: bool, ahead: int, live: bool
 ) -> str:
     accepted = hub.line("accepted", by=message.sender, pid=request.pid, claimed=claimed)
     return accepted + hub.line("queued", live=live, ahead=ahead)
@@ -92,7 +97,7 @@ def _first_lines(
 
 def _stored(
     hub: Hub,
-    request: Request,
+    request: ClientRequest,
     endpoint: Endpoint,
     put: Put,
     result: Row | WakebusError,
@@ -107,18 +112,11 @@ def _stored(
     hub.accepted += result["fresh"]
     live = hub.live(endpoint)
     if result["fresh"] and result["state"] == DeliveryState.QUEUED:
-        _enter(hub, endpoint, put, result["seq"])
+        hub.enter(endpoint, MailboxEntry.of_put(put, result["seq"], hub.clock.mono()))
     # The receipt goes first: on a burst the sender's next message waits for it.
-    hub.reply(request, {**receipt(result), "to": put.message.to, "live": live, "ahead": ahead})
+    hub.reply(
+        request, {**receipt_of_row(result), "to": put.message.to, "live": live, "ahead": ahead}
+    )
     if result["fresh"]:
-        tell_answer(hub, put.message)
-        pump(hub, endpoint, {put.message.id: put.blob})
-
-
-def _enter(hub: Hub, endpoint: Endpoint, put: Put, seq: int) -> None:
-    message = put.message
-    deadline = hub.clock.mono() + message.ttl_s
-    entry = Entry(seq, message.id, message.lane, len(put.blob), deadline)
-    entry.asks, entry.claimed, entry.type = put.asks, put.claimed, message.type
-    entry.session, entry.accepted = message.session is not None, put.accepted
-    hub.enter(endpoint, entry)
+        answer_waiters_for(hub, put.message)
+        dispatch(hub, endpoint, {put.message.id: put.blob})

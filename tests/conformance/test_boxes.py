@@ -11,7 +11,7 @@ import pytest
 
 from fakes.broker import Broker, MakeBroker, until
 from fakes.peer import MakePeer, Peer, posting, reference
-from wakebus.broker.errors import Unavailable, WakebusError
+from wakebus.broker.errors import BrokerUnavailable, WakebusError
 from wakebus.broker.protocol import message as messages
 from wakebus.broker.store import schema
 
@@ -349,7 +349,7 @@ def test_the_store_has_a_bound(make_broker: MakeBroker, peers: MakePeer) -> None
 
     def full() -> bool:
         answer = either(peer, "send", posting("away", "x" * 200_000))
-        if isinstance(answer, Unavailable):
+        if isinstance(answer, BrokerUnavailable):
             assert answer.retry and "store_bytes" in answer.text
             return not [row for row in box(peer, "e", all=True) if row.get("ended")]
         assert not isinstance(answer, Exception)
@@ -367,7 +367,7 @@ def test_the_store_has_a_bound(make_broker: MakeBroker, peers: MakePeer) -> None
 
 
 def _refused(peer: Peer) -> bool:
-    return isinstance(either(peer, "send", posting("e")), Unavailable)
+    return isinstance(either(peer, "send", posting("e")), BrokerUnavailable)
 
 
 def old_store(path: Path, fill: Callable[[sqlite3.Connection], None]) -> bytes:

@@ -3,17 +3,21 @@
 import json
 import time
 from collections import deque
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from wakebus.broker.core.hub import Connection, Endpoint, Hub, Request
+from wakebus.broker.core.hub import Hub
+from wakebus.broker.core.model import ClientRequest, Connection, Effects, Endpoint, Figures, Holder
 from wakebus.broker.errors import WakebusError
 from wakebus.broker.protocol import message as messages
 from wakebus.broker.settings import Settings
-from wakebus.broker.store.store import Done, Put, Store, Work
+from wakebus.broker.store.group_commit import Writer
+from wakebus.broker.store.rows import Done, Put
+from wakebus.broker.store.store import Operation, Store
 from wakebus.broker.system.clock import Clock
-from wakebus.broker.system.processes import Holder, Process
+from wakebus.broker.system.processes import Process
 
 
 def put(id: str = "m1", **changes: Any) -> Put:
@@ -27,28 +31,28 @@ def put(id: str = "m1", **changes: Any) -> Put:
     return replace(made, **beside)
 
 
-class SlowStore:
-    """Stands for the store thread; what was submitted runs in `work`, in one transaction."""
+class SlowWriter:
+    """Stands for the writer thread; what was submitted runs in `run_all`, in one transaction."""
 
     def __init__(self, path: Path) -> None:
         self.store = Store(path)
-        self._queue: deque[tuple[Work, Done | None]] = deque()
+        self._queue: deque[tuple[Operation, Done | None]] = deque()
 
     def submit(
-        self, work: Work, done: Done | None = None, size: int = 0, *, urgent: bool = True
+        self, operation: Operation, done: Done | None = None, size: int = 0, *, urgent: bool = True
     ) -> None:
         """Queue it."""
-        self._queue.append((work, done))
+        self._queue.append((operation, done))
 
     def full(self) -> bool:
         """Never."""
         return False
 
-    def work(self) -> None:
+    def run_all(self) -> None:
         """Run all that is queued, and what comes of it."""
         while self._queue:
             batch = [self._queue.popleft() for _ in range(len(self._queue))]
-            results = self.store.transaction([work for work, _ in batch])
+            results = self.store.transaction([operation for operation, _ in batch])
             for (_, done), result in zip(batch, results, strict=True):
                 if done is not None:
                     done(result)
@@ -60,30 +64,45 @@ class Bench:
     def __init__(self, folder: Path, **settings: Any) -> None:
         self.wall, self.mono = 1.8e9, 1_000.0
         clock = Clock(lambda: self.wall, lambda: self.mono, lambda: self.mono)
-        self.hub = Hub(Settings(**settings), clock, "boot/1")
-        self.slow = SlowStore(folder / "bus.db")
-        self.hub.store = self.slow  # type: ignore[assignment]
-        self.hub.post, self.hub.reply, self.hub.fail = self._post, self._reply, self._fail
+        self.slow = SlowWriter(folder / "bus.db")
         self.posted: list[bytes] = []
         self.answers: list[Any] = []
+        self.events: list[bytes] = []
+        self.events_taken = True
+        effects = Effects(
+            self._post,
+            self._reply,
+            self._fail,
+            cast(Writer, self.slow),
+            self._publish,
+            self._figures,
+        )
+        self.hub = Hub(Settings(**settings), clock, "boot/1", effects)
+
+    def _publish(self, frame: bytes) -> bool:
+        self.events += [frame] if self.events_taken else []
+        return self.events_taken
+
+    def _figures(self, done: Callable[[Figures], None]) -> None:
+        done({})
 
     def _post(self, conn: bytes, frame: bytes) -> bool:
         self.posted.append(frame)
         return True
 
-    def _reply(self, request: Request, payload: dict[str, Any]) -> None:
+    def _reply(self, request: ClientRequest, payload: dict[str, Any]) -> None:
         self.answers.append(payload)
 
-    def _fail(self, request: Request, error: WakebusError) -> None:
+    def _fail(self, request: ClientRequest, error: WakebusError) -> None:
         self.answers.append(error)
 
-    def request(self, payload: dict[str, Any], conn: bytes = b"c") -> Request:
+    def request(self, payload: dict[str, Any], conn: bytes = b"c") -> ClientRequest:
         """Return a request of a connection."""
-        return Request(conn, 1, payload)
+        return ClientRequest(conn, 1, payload)
 
     def greeted(self, conn: bytes = b"c", instance: str = "a" * 16) -> Connection:
         """Return a connection that said hello."""
-        made = Connection(instance, Process(0), self.mono)
+        made = Connection(instance, 0, self.mono)
         self.hub.conns[conn] = made
         return made
 

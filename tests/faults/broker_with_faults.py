@@ -18,12 +18,9 @@ from types import ModuleType
 from typing import Any
 
 from wakebus.broker.server import cli as busd
-from wakebus.broker.server import process as daemon
-from wakebus.broker.server import router
-from wakebus.broker.store import group_commit as storing
-from wakebus.broker.store import recovery as opening
-from wakebus.broker.store import retention as keeping
-from wakebus.broker.store.store import Store, Work
+from wakebus.broker.server import housekeeping, process
+from wakebus.broker.store import group_commit, recovery, retention
+from wakebus.broker.store.store import Operation, Store
 from wakebus.broker.system import clock
 
 FAULTS = Path(os.environ["HERMES_BUS_ROOT"]) / "faults"
@@ -45,9 +42,9 @@ class SlowStore(Store):
         if (FAULTS / "full").exists():
             self.db.execute("PRAGMA max_page_count=1")  # which means: not one more than there are
 
-    def transaction(self, works: Sequence[Work]) -> list[object]:
+    def transaction(self, operations: Sequence[Operation]) -> list[object]:
         """Wait where a slow disk would: when all is written, before it is safe; `stalled` tells."""
-        results = super().transaction(works)
+        results = super().transaction(operations)
         while (FAULTS / "stall").exists():
             (FAULTS / "stalled").touch()
             time.sleep(0.01)
@@ -77,16 +74,15 @@ def main() -> int:
     """Put the faults in the place of what they stand for; then it is the real broker."""
     if limit := int(said("files", "0")):
         resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
-    real_boot = daemon.machine_boot
-    replace(daemon, machine_boot=lambda: said("boot") or real_boot(), Clock=skewed)
-    replace(keeping, tidy=tidy, EVERY_S=0.2)
-    replace(router, HOUSEKEEPING_S=0.2)
-    replace(storing, QUEUE=int(said("queue", str(storing.QUEUE))))
-    replace(opening, Store=SlowStore)
+    real_boot = process.machine_boot
+    replace(process, machine_boot=lambda: said("boot") or real_boot(), Clock=skewed)
+    replace(housekeeping, tidy=tidy, TIDY_S=0.2, NAMES_S=0.2)
+    replace(group_commit, QUEUE=int(said("queue", str(group_commit.QUEUE))))
+    replace(recovery, Store=SlowStore)
     return busd.main(sys.argv[1:])
 
 
-real_tidy = keeping.tidy
+real_tidy = retention.tidy
 
 if __name__ == "__main__":
     raise SystemExit(main())

@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from wakebus.adapters.courier.delivery_log_file import TABLES, VERSION, NewerNotes, open_file
+from wakebus.adapters.courier.delivery_log_file import DELIVERY_LOG, TABLES, open_file
 from wakebus.adapters.errors import Unavailable
+from wakebus.broker.system.sqlite_file import NewerFile
+
+VERSION = len(DELIVERY_LOG.steps)
 
 
 @pytest.fixture
@@ -70,7 +73,7 @@ def test_newer(path: Path) -> None:
     with closing(sqlite3.connect(path)) as db:
         db.execute(f"PRAGMA user_version={VERSION + 1}")
     before = path.read_bytes()
-    with pytest.raises(NewerNotes, match=r"courier\.db was written by a newer wakebus"):
+    with pytest.raises(NewerFile, match=r"courier\.db was written by a newer wakebus"):
         open_file(path)
     assert path.read_bytes() == before
     assert [file.name for file in path.parent.iterdir()] == ["courier.db"]

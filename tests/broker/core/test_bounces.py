@@ -13,7 +13,8 @@ from wakebus.broker.core import bounces as notices
 from wakebus.broker.core import dispatch as delivering
 from wakebus.broker.errors import BadName, WakebusError
 from wakebus.broker.protocol.message import MAX_HOPS, Message
-from wakebus.broker.store.store import Put, Store
+from wakebus.broker.store.rows import Put
+from wakebus.broker.store.store import Store
 from wakebus.broker.verbs import acks as acking
 from wakebus.broker.verbs import send as sending
 
@@ -64,23 +65,23 @@ def test_hops_and_path_have_an_end() -> None:
 
 def test_the_name_of_the_bus() -> None:
     """PROTOCOL-5.12."""
-    assert notices.check_not_ours("busy", "name") == "busy"
+    assert notices.check_not_reserved("busy", "name") == "busy"
     with pytest.raises(BadName, match="broker itself"):
-        notices.check_not_ours("bus", "name")
+        notices.check_not_reserved("bus", "name")
 
 
 def send(bench: Bench, id: str, sender: str = "asker", **fields: Any) -> None:
     """Send a message to `e`, which is away, and store it."""
     payload = posting("e", "x", queue=True, id=id, sender=sender, **fields)
     sending.send(bench.hub, bench.request(payload))
-    bench.slow.work()
+    bench.slow.run_all()
 
 
 def expire(bench: Bench) -> None:
     """Let all that waits for `e` expire."""
     bench.pass_time(10)
     delivering.expire(bench.hub)
-    bench.slow.work()
+    bench.slow.run_all()
 
 
 def told(bench: Bench) -> list[dict[str, Any]]:
@@ -107,7 +108,7 @@ def test_no_notice(bench: Bench, sender: str) -> None:
     bench.hub.endpoint("e").declared = True
     send(bench, "m1", sender, ttl_s=5)
     expire(bench)
-    assert told(bench) == [] and bench.hub.notices_lost == 0
+    assert told(bench) == [] and bench.hub.bounces_lost == 0
     row = bench.slow.store.find("m1")
     assert row is not None and row["state"] == "dead"
 
@@ -117,11 +118,11 @@ def test_a_full_mailbox(bench: Bench) -> None:
     for n in range(3):
         send(bench, f"m{n}", ttl_s=5)
         sending.send(bench.hub, bench.request(posting("asker", id=f"fill{n}")))
-        bench.slow.work()
+        bench.slow.run_all()
         if n == 0:
             expire(bench)
     expire(bench)
-    assert len(told(bench)) == 1 and bench.hub.notices_lost == 2
+    assert len(told(bench)) == 1 and bench.hub.bounces_lost == 2
     row = bench.slow.store.find("m2")
     assert row and "not noticed" in row["log"] and "is full" in row["log"]
     assert row["state"] == "dead" and bench.hub.endpoints["asker"].arriving == 0
@@ -137,8 +138,8 @@ def test_the_disk_takes_both_or_none(bench: Bench) -> None:
     db.execute("PRAGMA query_only=OFF")
     for _ in range(3):
         bench.pass_time(1.5)
-        bench.hub.run_timers()
-        bench.slow.work()
+        bench.hub.timers.run_due()
+        bench.slow.run_all()
     assert len(told(bench)) == 1
     assert len(bench.hub.endpoints["asker"].mailbox) == 1
 
@@ -162,22 +163,22 @@ def test_an_ack_that_comes_twice_tells_once(bench: Bench) -> None:
     """PROTOCOL-6.11: a resent `refused` is no second death."""
     send(bench, "m1")
     endpoint = bench.held("e")
-    delivering.pump(bench.hub, endpoint)
-    bench.slow.work()
+    delivering.dispatch(bench.hub, endpoint)
+    bench.slow.run_all()
     said = {"to": "e", "id": "m1", "epoch": 1, "reason": "no"}
     for _ in range(2):
         acking.refused(bench.hub, bench.request(said))
-    bench.slow.work()
+    bench.slow.run_all()
     acking.refused(bench.hub, bench.request(said))
-    bench.slow.work()
+    bench.slow.run_all()
     assert len(told(bench)) == 1 and len(bench.hub.endpoints["asker"].mailbox) == 1
 
 
 def test_a_notice_is_not_bounded_by_the_store(bench: Bench) -> None:
     """PROTOCOL-8.7: a death makes room; what tells of it is stored."""
     send(bench, "m1", ttl_s=5)
-    bench.slow.store.room.limit = 1
-    bench.slow.store.room._unmeasured = 1 << 30
+    bench.slow.store.quota.limit = 1
+    bench.slow.store.quota._unmeasured = 1 << 30
     expire(bench)
     assert len(told(bench)) == 1
     assert Put.__dataclass_fields__["bounded"].default is True

@@ -26,7 +26,7 @@ def send(bench: Bench, id: str, **fields: object) -> None:
     """Send a message to `e` and store it."""
     payload = posting("e", id, queue=True, id=id, **fields)
     sending.send(bench.hub, bench.request(payload, b"sender"))
-    bench.slow.work()
+    bench.slow.run_all()
 
 
 def delivered(bench: Bench) -> list[str]:
@@ -38,13 +38,13 @@ def delivered(bench: Bench) -> list[str]:
 def test_a_message_that_is_being_fetched_does_not_expire(bench: Bench) -> None:
     """PROTOCOL-6.10: it is on its way, and arrives."""
     send(bench, "m1", ttl_s=5)
-    delivering.pump(bench.hub, bench.held("e"))
+    delivering.dispatch(bench.hub, bench.held("e"))
     bench.pass_time(6)
     endpoint = bench.hub.endpoints["e"]
     assert endpoint.holder is not None
     endpoint.holder.beat = bench.mono
     delivering.expire(bench.hub)
-    bench.slow.work()
+    bench.slow.run_all()
     assert delivered(bench) == ["m1"]
 
 
@@ -54,10 +54,10 @@ def test_a_holder_that_comes_back_while_the_disk_is_slow(bench: Bench) -> None:
     bench.greeted(b"c1").names.add("e")
     endpoint = bench.held("e", b"c1")
     endpoint.instance = "a" * 16
-    delivering.pump(bench.hub, endpoint)
+    delivering.dispatch(bench.hub, endpoint)
     bench.greeted(b"c2")
     registering.register(bench.hub, bench.request({"name": "e"}, b"c2"))
-    bench.slow.work()
+    bench.slow.run_all()
     assert delivered(bench) == ["m1"]
 
 
@@ -65,13 +65,13 @@ def test_a_holder_that_dies_while_the_disk_is_slow(bench: Bench) -> None:
     """PROTOCOL-6.8: nothing is sent to nobody; the next holder gets it."""
     send(bench, "m1")
     endpoint = bench.held("e")
-    delivering.pump(bench.hub, endpoint)
+    delivering.dispatch(bench.hub, endpoint)
     endpoint.holder = None
     delivering.bring_back(bench.hub, endpoint, died=True, why="died")
-    bench.slow.work()
+    bench.slow.run_all()
     assert delivered(bench) == []
-    delivering.pump(bench.hub, bench.held("e"))
-    bench.slow.work()
+    delivering.dispatch(bench.hub, bench.held("e"))
+    bench.slow.run_all()
     assert delivered(bench) == ["m1"]
     assert wire.decode(bench.posted[0]).payload["attempt"] == 2
 
@@ -80,13 +80,13 @@ def test_an_ack_before_its_holder_dies_counts(bench: Bench) -> None:
     """PROTOCOL-8.3: although the disk has not taken it yet."""
     send(bench, "m1")
     endpoint = bench.held("e")
-    delivering.pump(bench.hub, endpoint)
-    bench.slow.work()
+    delivering.dispatch(bench.hub, endpoint)
+    bench.slow.run_all()
     acking.handled(bench.hub, bench.request({"to": "e", "id": "m1", "epoch": 1}))
     endpoint.holder = None
     delivering.bring_back(bench.hub, endpoint, died=True, why="died")
-    delivering.pump(bench.hub, bench.held("e"))
-    bench.slow.work()
+    delivering.dispatch(bench.hub, bench.held("e"))
+    bench.slow.run_all()
     assert delivered(bench) == ["m1"] and not endpoint.mailbox.entries
     row = bench.slow.store.find("m1")
     assert row is not None and (row["state"], row["deaths"]) == ("handled", 0)
@@ -97,7 +97,7 @@ def test_a_message_that_has_vanished_holds_up_nothing(bench: Bench) -> None:
     send(bench, "m1")
     bench.slow.store._db.execute("DELETE FROM message")
     endpoint = bench.held("e")
-    delivering.pump(bench.hub, endpoint)
-    bench.slow.work()
+    delivering.dispatch(bench.hub, endpoint)
+    bench.slow.run_all()
     send(bench, "m2")
     assert delivered(bench) == ["m2"]

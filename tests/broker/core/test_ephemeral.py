@@ -9,7 +9,8 @@ import pytest
 from fakes.hub import Bench, put
 from fakes.peer import posting
 from wakebus.broker.core import ephemeral
-from wakebus.broker.core.hub import Endpoint
+from wakebus.broker.core.holders import look_after_names, look_for_the_gone
+from wakebus.broker.core.model import Endpoint
 from wakebus.broker.core.restore import load
 from wakebus.broker.errors import BadMessage, NameTaken, UnknownTarget
 from wakebus.broker.protocol import wire
@@ -17,7 +18,7 @@ from wakebus.broker.protocol.message import NAME
 from wakebus.broker.system.processes import Process
 from wakebus.broker.verbs import dead_letters as retrying
 from wakebus.broker.verbs import queries as admin
-from wakebus.broker.verbs import registration as registering
+from wakebus.broker.verbs import registration
 from wakebus.broker.verbs import send as sending
 
 A, B, C = "a" * 16, "b" * 16, "c" * 16
@@ -38,16 +39,16 @@ def claim(bench: Bench, instance: str, name: str = "bus-er", **fields: Any) -> s
     if conn not in bench.hub.conns:
         bench.greeted(conn, instance)
     payload = {"name": name, "suffix": True, **fields}
-    registering.register(bench.hub, bench.request(payload, conn))
-    bench.slow.work()
+    registration.register(bench.hub, bench.request(payload, conn))
+    bench.slow.run_all()
     return str(bench.answers[-1]["name"])
 
 
 def leave(bench: Bench, instance: str, name: str) -> None:
     """Give the name up."""
     request = bench.request({"name": name}, instance[:1].encode())
-    registering.unregister(bench.hub, request)
-    bench.slow.work()
+    registration.unregister(bench.hub, request)
+    bench.slow.run_all()
 
 
 def second(bench: Bench) -> Endpoint:
@@ -59,7 +60,7 @@ def second(bench: Bench) -> Endpoint:
 def send(bench: Bench, id: str, to: str = "bus-er-2", **fields: Any) -> Any:
     """Send a message and store it; return the answer."""
     sending.send(bench.hub, bench.request(posting(to, id, id=id, **fields), b"sender"))
-    bench.slow.work()
+    bench.slow.run_all()
     return bench.answers[-1]
 
 
@@ -80,9 +81,9 @@ def sweep(bench: Bench) -> None:
     """Look after the names as the router does each second; `bus-er` beats."""
     if holder := bench.hub.endpoint("bus-er").holder:
         holder.beat = bench.mono
-    registering.look_for_the_gone(bench.hub)
+    look_for_the_gone(bench.hub)
     ephemeral.end_overdue(bench.hub)
-    bench.slow.work()
+    bench.slow.run_all()
 
 
 # --- which name -------------------------------------------------------------------------------
@@ -109,8 +110,8 @@ def test_two_that_ask_at_once_get_two_names(bench: Bench) -> None:
     for conn, instance in ((b"a", A), (b"b", B), (b"c", C)):
         bench.greeted(conn, instance)
         request = bench.request({"name": "bus-er", "suffix": True}, conn)
-        registering.register(bench.hub, request)
-    bench.slow.work()
+        registration.register(bench.hub, request)
+    bench.slow.run_all()
     assert [(a["name"], a.get("ephemeral")) for a in bench.answers] == [
         *(("bus-er", None), ("bus-er-2", True), ("bus-er-3", True))
     ]
@@ -191,7 +192,7 @@ def test_who_comes_back_keeps_it_as_it_is(bench: Bench) -> None:
     assert endpoint.ephemeral == since > 0
     bench.hub.endpoints.clear()
     assert claim(bench, B, "bus-er-2", suffix=False, ephemeral=True) == "bus-er-2"
-    assert bench.hub.endpoints["bus-er-2"].ephemeral == bench.hub.steady_wall()
+    assert bench.hub.endpoints["bus-er-2"].ephemeral == bench.hub.bus_time()
 
 
 def test_a_chosen_name_does_not_become_ephemeral(bench: Bench) -> None:
@@ -213,7 +214,7 @@ def test_somebody_chooses_an_ephemeral_name(bench: Bench, how: str) -> None:
         leave(bench, C, "bus-er-2")
     else:
         admin.declare(bench.hub, bench.request({"name": "bus-er-2"}))
-        bench.slow.work()
+        bench.slow.run_all()
     assert endpoint.ephemeral == 0
     bench.pass_time(3600)
     sweep(bench)
@@ -312,8 +313,8 @@ def test_what_arrives_while_it_ends_is_dead_too(bench: Bench) -> None:
     sending.send(bench.hub, bench.request(posting("bus-er-2", id="m1"), b"sender"))
     ephemeral.end_overdue(bench.hub)
     assert not bench.hub.known("bus-er-2") and "bus-er-2" in bench.hub.endpoints
-    registering.look_after_names(bench.hub)
-    bench.slow.work()
+    look_after_names(bench.hub)
+    bench.slow.run_all()
     assert isinstance(send(bench, "m2"), UnknownTarget)
     sweep(bench)
     assert stored(bench, "m1")["state"] == "dead"
@@ -344,7 +345,7 @@ def test_a_successor_gets_what_was_for_no_session(bench: Bench) -> None:
     bench.pass_time(10)
     bench.posted.clear()
     assert claim(bench, C) == "bus-er-2"
-    bench.slow.work()
+    bench.slow.run_all()
     assert delivered(bench) == ["m2"]
     for id in ("m1", "m3"):
         row = stored(bench, id)
@@ -362,7 +363,7 @@ def test_whoever_chooses_the_name_is_a_successor(bench: Bench, takeover: bool) -
         leave(bench, B, "bus-er-2")
     bench.posted.clear()
     claim(bench, C, "bus-er-2", suffix=False, takeover=takeover)
-    bench.slow.work()
+    bench.slow.run_all()
     assert stored(bench, "m1")["state"] == "dead" and delivered(bench) == []
 
 
@@ -372,7 +373,7 @@ def test_who_comes_back_is_no_successor(bench: Bench) -> None:
     leave(bench, B, "bus-er-2")
     send(bench, "m1", session="s")
     assert claim(bench, B, "bus-er-2", suffix=False, ephemeral=True) == "bus-er-2"
-    bench.slow.work()
+    bench.slow.run_all()
     assert delivered(bench) == ["m1"]
 
 
@@ -382,7 +383,7 @@ def test_on_other_names_sessions_outlive_a_process(bench: Bench) -> None:
     leave(bench, A, "mine")
     send(bench, "m1", "mine", session="s")
     claim(bench, B, "mine")
-    bench.slow.work()
+    bench.slow.run_all()
     assert delivered(bench) == ["m1"]
 
 
@@ -394,8 +395,8 @@ def test_what_was_on_its_way_when_a_successor_came(bench: Bench) -> None:
     sending.send(bench.hub, bench.request(old, b"sender"))
     bench.pass_time(1)
     bench.greeted(b"c", C)
-    registering.register(bench.hub, bench.request({"name": "bus-er", "suffix": True}, b"c"))
-    bench.slow.work()
+    registration.register(bench.hub, bench.request({"name": "bus-er", "suffix": True}, b"c"))
+    bench.slow.run_all()
     send(bench, "m2", session="s")
     assert stored(bench, "m1")["state"] == "dead"
     assert delivered(bench) == ["m2"]
@@ -407,7 +408,7 @@ def test_what_was_on_its_way_when_a_successor_came(bench: Bench) -> None:
 def retry(bench: Bench, id: str) -> Any:
     """Retry by force; return the answer."""
     retrying.retry(bench.hub, bench.request({"ids": [id], "force": True}))
-    bench.slow.work()
+    bench.slow.run_all()
     return bench.answers[-1]
 
 

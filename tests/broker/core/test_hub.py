@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 
 from fakes.hub import Bench
-from wakebus.broker.core.hub import NEAR_MOST, _alike, digest
-from wakebus.broker.core.mailbox import Entry
+from wakebus.broker.core.hub import NEAR_MOST, _alike
+from wakebus.broker.core.mailbox import MailboxEntry
+from wakebus.broker.core.model import digest
 from wakebus.broker.errors import BrokerUnavailable
+from wakebus.broker.protocol.event import decode
 from wakebus.broker.store.store import Store
 
 DAY = 86400.0
@@ -25,7 +27,7 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
 def test_a_name_is_known_for_thirty_days(bench: Bench) -> None:
     """PROTOCOL-4.8: since it was last used."""
     hub = bench.hub
-    hub.endpoint("e").seen = hub.steady_wall()
+    hub.endpoint("e").seen = hub.bus_time()
     assert hub.known("e") and not hub.known("other")
     bench.pass_time(29 * DAY)
     assert hub.known("e")
@@ -39,7 +41,7 @@ def test_what_makes_a_name_known_for_longer(bench: Bench) -> None:
     assert not hub.known(hub.endpoint("asked").name)
     hub.endpoint("declared").declared = True
     bench.held("held")
-    hub.endpoint("full").mailbox.add(Entry(1, "m", "l", 5, 1e12))
+    hub.endpoint("full").mailbox.add(MailboxEntry(1, "m", "l", 5, 1e12))
     bench.pass_time(365 * DAY)
     assert [n for n in ("asked", "declared", "held", "full") if hub.known(n)] == [
         *("declared", "held", "full")
@@ -49,7 +51,7 @@ def test_what_makes_a_name_known_for_longer(bench: Bench) -> None:
 @pytest.mark.parametrize("jump", [-365 * DAY, 365 * DAY])
 def test_a_wall_clock_that_jumps_makes_nothing_old(bench: Bench, jump: float) -> None:
     """PROTOCOL-6.10: ages go by the monotonic clock."""
-    bench.hub.endpoint("e").seen = bench.hub.steady_wall()
+    bench.hub.endpoint("e").seen = bench.hub.bus_time()
     bench.wall += jump
     assert bench.hub.known("e")
 
@@ -59,31 +61,31 @@ def test_timers_run_in_order_and_a_bug_costs_one(
 ) -> None:
     """The rest runs, and the log has what is needed to mend it."""
     ran: list[int] = []
-    bench.hub.later(2.0, lambda: ran.append(2))
-    bench.hub.later(1.0, lambda: ran.append(1 // 0))
-    bench.hub.later(5.0, lambda: ran.append(5))
+    bench.hub.timers.later(2.0, lambda: ran.append(2))
+    bench.hub.timers.later(1.0, lambda: ran.append(1 // 0))
+    bench.hub.timers.later(5.0, lambda: ran.append(5))
     bench.pass_time(3.0)
-    assert bench.hub.run_timers() == pytest.approx(2.0)
+    assert bench.hub.timers.run_due() == pytest.approx(2.0)
     assert ran == [2] and "ZeroDivisionError" in caplog.text
 
 
 def test_cancelled_timers_do_not_run_or_pile_up(bench: Bench) -> None:
     """Also when one is cancelled twice, after it ran, or by another one."""
     ran: list[int] = []
-    kept = bench.hub.later(1.0, lambda: ran.append(1))
-    victim = bench.hub.later(2.0, lambda: ran.append(2))
-    bench.hub.later(1.5, lambda: bench.hub.cancel(victim))
+    kept = bench.hub.timers.later(1.0, lambda: ran.append(1))
+    victim = bench.hub.timers.later(2.0, lambda: ran.append(2))
+    bench.hub.timers.later(1.5, lambda: bench.hub.timers.cancel(victim))
     for _ in range(2000):
-        timer = bench.hub.later(500.0, lambda: ran.append(3))
-        bench.hub.cancel(timer)
-        bench.hub.cancel(timer)
-    assert len(bench.hub._timers) < 200
+        timer = bench.hub.timers.later(500.0, lambda: ran.append(3))
+        bench.hub.timers.cancel(timer)
+        bench.hub.timers.cancel(timer)
+    assert len(bench.hub.timers._queue) < 200
     bench.pass_time(3.0)
-    bench.hub.run_timers()
-    bench.hub.cancel(kept)
+    bench.hub.timers.run_due()
+    bench.hub.timers.cancel(kept)
     bench.pass_time(600.0)
-    bench.hub.run_timers()
-    assert ran == [1] and bench.hub._timers == [] and bench.hub._cancelled == 0
+    bench.hub.timers.run_due()
+    assert ran == [1] and bench.hub.timers._queue == [] and bench.hub.timers._cancelled == 0
 
 
 def test_near_names_among_very_many(bench: Bench) -> None:
@@ -107,12 +109,26 @@ def test_what_has_happened_is_stored_until_the_disk_takes_it(bench: Bench) -> No
     stored: list[str] = []
     bench.hub.store_surely(work, lambda: stored.append("done"))
     for _ in range(4):
-        bench.slow.work()
+        bench.slow.run_all()
         bench.pass_time(1.1)
-        bench.hub.run_timers()
+        bench.hub.timers.run_due()
     assert len(tries) == 3 and stored == ["done"]
 
 
 def test_a_token_is_kept_as_its_digest() -> None:
     """PROTOCOL-6.4: any text has one."""
     assert len(digest("\ud800")) == len(digest("t" * 99)) == 64 and digest("a") != digest("b")
+
+
+def test_a_name_comes_and_goes(bench: Bench) -> None:
+    """EVENTS-6.2: what was told already is not told again."""
+    bench.hub.events.on_subscription(b"\x01bus.endpoint.")
+    endpoint = bench.hub.endpoint("e")
+    for up in (False, True, True, False, False, True):
+        bench.hub.announce_holder(endpoint, 7, up=up)
+    told = [decode(frame) for frame in bench.events]
+    assert [(event.topic, event.n) for event in told] == [
+        ("bus.endpoint.up", 1),
+        ("bus.endpoint.down", 1),
+        ("bus.endpoint.up", 2),
+    ]

@@ -1,4 +1,4 @@
-"""Which message of one endpoint goes out next."""
+"""DeadLetterFilter message of one endpoint goes out next."""
 
 from collections import defaultdict
 from random import Random
@@ -8,15 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from wakebus.broker.core.mailbox import LANE_MORE, Entry, Mailbox
+from wakebus.broker.core.mailbox import LANE_MORE, Mailbox, MailboxEntry
 from wakebus.broker.protocol.delivery_state import DeliveryState
 
 MIB = 1 << 20
 
 
-def entry(seq: int, lane: str = "a", size: int = 10, deadline: float = 1e9) -> Entry:
+def entry(seq: int, lane: str = "a", size: int = 10, deadline: float = 1e9) -> MailboxEntry:
     """Return an entry with id `m<seq>`."""
-    return Entry(seq, f"m{seq}", lane, size, deadline)
+    return MailboxEntry(seq, f"m{seq}", lane, size, deadline)
 
 
 def filled(*lanes: str, window: int = 64, size: int = 10) -> Mailbox:
@@ -29,7 +29,7 @@ def filled(*lanes: str, window: int = 64, size: int = 10) -> Mailbox:
 
 def take_all(box: Mailbox, now: float = 0.0) -> list[str]:
     """Take until nothing may go; return the ids."""
-    return [e.id for e in iter(lambda: box.take(now), None)]
+    return [e.id for e in iter(lambda: box.take_next(now), None)]
 
 
 def test_one_of_a_lane_is_out() -> None:
@@ -44,7 +44,7 @@ def test_lanes_take_turns() -> None:
     """PROTOCOL-7.2: a full lane does not hold up another one."""
     box = filled(*"aaaaab", window=1)
     order = []
-    while e := box.take(0):
+    while e := box.take_next(0):
         order.append(e.id)
         box.end(e.id)
     assert order == ["m1", "m6", "m2", "m3", "m4", "m5"]
@@ -83,7 +83,7 @@ def test_more_has_limits_and_leaves_room_for_others() -> None:
     """PROTOCOL-7.4: 64 of a lane, a quarter of the bytes; it uses one place in the window."""
     box = filled(*"a" * 100, "b", window=2)
     seen = []
-    while e := box.take(0):
+    while e := box.take_next(0):
         seen.append(e.id)
         box.allow_more(e.id)
     assert len(seen) == LANE_MORE + 1 and "m101" in seen
@@ -108,22 +108,22 @@ def test_what_holds_a_lane_up_is_known() -> None:
     """PROTOCOL-6.10: by its message, also after that expired, until one gets through."""
     box = filled("a", "a", "a", "b")
     first, second, third, other = box.entries.values()
-    box.take(0)
-    box.put_off("m1", "429", held_until=5.0)
-    assert first.put_off == "429" and not second.put_off
-    assert box.held_up(third) == ("m1", "429") and box.held_up(other) == ("", "")
+    box.take_next(0)
+    box.defer("m1", "429", held_until=5.0)
+    assert first.deferred == "429" and not second.deferred
+    assert box.waits_behind(third) == ("m1", "429") and box.waits_behind(other) == ("", "")
     first.state = DeliveryState.DEAD
     box.end("m1")
-    assert box.held_up(third) == ("m1", "429")
+    assert box.waits_behind(third) == ("m1", "429")
     second.state = DeliveryState.HANDLED
     box.end("m2")
-    assert box.held_up(third) == ("", "")
+    assert box.waits_behind(third) == ("", "")
 
 
 def test_later_twice_counts_from_the_second() -> None:
     """PROTOCOL-6.7: an older release does not open the lane early."""
     box = filled("a")
-    box.take(0)
+    box.take_next(0)
     box.give_back("m1", held_until=5.0)
     assert take_all(box, 5.0) == ["m1"]
     box.give_back("m1", held_until=20.0)
@@ -134,10 +134,10 @@ def test_later_twice_counts_from_the_second() -> None:
 def test_a_returned_message_goes_before_the_rest_of_its_lane() -> None:
     """PROTOCOL-6.8: the order of a lane survives its holder."""
     box = filled("a", "a", "a")
-    box.take(0)
+    box.take_next(0)
     box.allow_more("m1")
-    box.take(0)
-    assert [e.id for e in box.holder_gone(died=False)] == ["m1", "m2"]
+    box.take_next(0)
+    assert [e.id for e in box.return_all(died=False)] == ["m1", "m2"]
     assert take_all(box) == ["m1"]
 
 
@@ -146,7 +146,7 @@ def test_a_death_counts_all_that_was_out_once() -> None:
     box = filled("a", "b", "c", window=2)
     take_all(box)
     box.entries["m2"].state = DeliveryState.STARTED
-    assert {e.id: e.deaths for e in box.holder_gone(died=True)} == {"m1": 1, "m2": 1}
+    assert {e.id: e.deaths for e in box.return_all(died=True)} == {"m1": 1, "m2": 1}
     one, two, three = (box.entries[f"m{n}"] for n in (1, 2, 3))
     assert one.redelivered and not one.started_before and two.started_before
     assert two.state is DeliveryState.QUEUED and not three.redelivered
@@ -156,23 +156,23 @@ def test_leaving_is_no_death() -> None:
     """PROTOCOL-5.9, PROTOCOL-6.8: labelled, not counted, and not one at a time."""
     box = filled("a", "b")
     take_all(box)
-    assert [e.deaths for e in box.holder_gone(died=False)] == [0, 0]
+    assert [e.deaths for e in box.return_all(died=False)] == [0, 0]
     assert take_all(box) == ["m1", "m2"]
     assert all(e.redelivered for e in box.entries.values())
 
 
-def test_suspects_go_one_at_a_time() -> None:
-    """PROTOCOL-6.9: the others go on; only the suspect in hand is counted."""
+def test_quarantined_ones_go_one_at_a_time() -> None:
+    """PROTOCOL-6.9: the others go on; only the quarantined one in hand is counted."""
     box = filled("a", "b", "c", window=3)
     take_all(box)
-    list(box.holder_gone(died=True))
+    list(box.return_all(died=True))
     box.add(entry(4, "d"))
     assert take_all(box) == ["m1", "m4"]
-    list(box.holder_gone(died=True))
+    list(box.return_all(died=True))
     assert [box.entries[f"m{n}"].deaths for n in (1, 2, 3, 4)] == [2, 1, 1, 0]
-    assert box.entries["m4"].suspect
-    (suspect,) = take_all(box)
-    box.end(suspect)
+    assert box.entries["m4"].quarantined
+    (one,) = take_all(box)
+    box.end(one)
     assert len(take_all(box)) == 1
 
 
@@ -181,7 +181,7 @@ def test_what_has_ended_does_not_come_back() -> None:
     box = filled("a", "b")
     take_all(box)
     box.entries["m1"].state = DeliveryState.HANDLED
-    assert [e.id for e in box.holder_gone(died=True)] == ["m2"]
+    assert [e.id for e in box.return_all(died=True)] == ["m2"]
     assert take_all(box) == ["m2"]
     box.end("m1")
     assert list(box.entries) == ["m2"]
@@ -201,18 +201,18 @@ def test_expiry_is_for_what_waits() -> None:
     box = Mailbox(64, MIB)
     for seq in (1, 2, 3):
         box.add(entry(seq, "a", deadline=10.0 if seq < 3 else 20.0))
-    box.take(0)
+    box.take_next(0)
     assert [e.id for e in box.expired(10.0)] == ["m2"]
 
 
 def test_each_trip_has_its_number() -> None:
     """News of an earlier trip can be told from the present one."""
     box = filled("a")
-    first = box.take(0)
-    assert first is not None and first.trip == 1
+    first = box.take_next(0)
+    assert first is not None and first.generation == 1
     box.give_back("m1")
     box.give_back("m1")
-    assert take_all(box) == ["m1"] and first.trip == 2
+    assert take_all(box) == ["m1"] and first.generation == 2
 
 
 def test_empty_lanes_are_forgotten() -> None:
@@ -241,7 +241,7 @@ def test_a_poison_condemns_no_innocent(
     dead: set[str] = set()
     bad = {f"m{n}" for n in poisons if n <= len(lanes)}
     for _ in range(2_000):
-        while box.take(0):
+        while box.take_next(0):
             pass
         if not (out := [e.id for e in box.out]):
             break
@@ -249,7 +249,7 @@ def test_a_poison_condemns_no_innocent(
         if first not in bad:
             box.end(first)
             continue
-        for back in box.holder_gone(died=True):
+        for back in box.return_all(died=True):
             if back.deaths >= 5:
                 box.end(back.id)
                 dead.add(back.id)
@@ -278,7 +278,7 @@ class Life(RuleBasedStateMachine):
     def take(self) -> None:
         before = {e.lane for e in self.box.out}
         waiting = [e for e in self.box.entries.values() if not e.out]
-        taken = self.box.take(self.now)
+        taken = self.box.take_next(self.now)
         if taken is not None:
             same = [e.seq for e in waiting if e.lane == taken.lane]
             assert taken.seq == min(same), "out of order"
@@ -312,7 +312,7 @@ class Life(RuleBasedStateMachine):
 
     @rule(died=st.booleans())
     def gone(self, died: bool) -> None:
-        back = list(self.box.holder_gone(died=died))
+        back = list(self.box.return_all(died=died))
         assert [e.seq for e in back] == sorted(e.seq for e in back)
         assert not self.box.out
 
@@ -327,7 +327,7 @@ class Life(RuleBasedStateMachine):
         already = {e.id for e in self.box.out}  # adopted ones may be out of order
         self.now += 100
         for _ in range(10 * len(self.box.entries) + 1):
-            while self.box.take(self.now):
+            while self.box.take_next(self.now):
                 pass
             for one in sorted(self.box.out, key=lambda e: e.seq):
                 if one.id not in already:

@@ -19,7 +19,7 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
 
 def test_deadlines_are_those_of_bus_time(bench: Bench) -> None:
     """PROTOCOL-8.10: a wall clock that is wrong at the start makes nothing expire."""
-    bus = bench.hub.steady_wall()
+    bus = bench.hub.bus_time()
     one = put(accepted=bus, deadline=bus + 60)
     bench.slow.store.transaction([lambda s: s.put(one)])
     bench.wall += 365 * 86400

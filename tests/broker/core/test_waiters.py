@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from fakes.hub import Bench, put
-from wakebus.broker.core import waiters as waiting
+from wakebus.broker.core.waiters import answer_waiters
+from wakebus.broker.verbs import wait as verb
 
 
 @pytest.fixture
@@ -21,8 +22,8 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
 def wait(bench: Bench, **fields: object) -> None:
     """Wait for m1 for a day, until the store has been asked."""
     payload = {"id": "m1", "state": "handled", "timeout": 86400.0, **fields}
-    waiting.wait(bench.hub, bench.request(payload))
-    bench.slow.work()
+    verb.wait(bench.hub, bench.request(payload))
+    bench.slow.run_all()
 
 
 def test_a_settled_wait_leaves_no_timer(bench: Bench) -> None:
@@ -31,11 +32,11 @@ def test_a_settled_wait_leaves_no_timer(bench: Bench) -> None:
         for _ in range(20):
             wait(bench)
         bench.slow.store.mark("m1", "", state="handled")
-        waiting.tell_waiters(bench.hub, "m1")
-        bench.slow.work()
+        answer_waiters(bench.hub, "m1")
+        bench.slow.run_all()
         bench.slow.store.mark("m1", "", state="queued")
     assert len(bench.answers) == 1000
-    assert len(bench.hub._timers) <= 110
+    assert len(bench.hub.timers._queue) <= 110
     assert bench.hub.waiters == {} and not bench.hub.waits
 
 
@@ -46,8 +47,8 @@ def test_each_wait_is_counted_until_its_answer(bench: Bench) -> None:
     wait(bench)
     assert bench.hub.waits == {b"c": 2}
     bench.pass_time(6)
-    bench.hub.run_timers()
-    bench.slow.work()
+    bench.hub.timers.run_due()
+    bench.slow.run_all()
     assert bench.hub.waits == {b"c": 1} and len(bench.hub.waiters["m1"]) == 1
     assert [error.code for error in bench.answers] == ["unknown_id", "timeout"]
 
@@ -57,6 +58,6 @@ def test_the_same_wait_twice_gets_two_answers(bench: Bench) -> None:
     for _ in range(2):
         wait(bench)
     bench.slow.store.mark("m1", "", state="handled")
-    waiting.tell_waiters(bench.hub, "m1")
-    bench.slow.work()
+    answer_waiters(bench.hub, "m1")
+    bench.slow.run_all()
     assert len(bench.answers) == 2

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 import zmq
 
-from wakebus.broker.server import socket_paths as places
-from wakebus.broker.server.proxy import INSIDE, STANDING, Figures, Proxy
+from wakebus.broker.core.model import Figures
+from wakebus.broker.server import socket_paths
+from wakebus.broker.server.proxy import STANDING, Proxy
 from wakebus.broker.settings import Settings
 from wakebus.broker.system.private_files import CannotStart
 
@@ -22,8 +23,9 @@ class Plane:
 
     def __init__(self, folder: Path, **settings: Any) -> None:
         self.context: zmq.Context[Bytes] = zmq.Context()
-        self.places = places.choose(folder)
-        self.proxy = Proxy(self.context, self.places, Settings(**settings))
+        self.paths = socket_paths.choose(folder)
+        self.proxy = Proxy(self.context, Settings(**settings))
+        self.proxy.bind(self.paths)
         self.proxy.start()
         self.outside: zmq.Context[Bytes] = zmq.Context()
         self._made: list[Bytes] = []
@@ -35,7 +37,7 @@ class Plane:
         made.setsockopt(zmq.LINGER, 0)
         for name, value in options.items():
             made.setsockopt(getattr(zmq, name), value)
-        path = self.places.events_in if kind in (zmq.PUB, zmq.XPUB) else self.places.events_out
+        path = self.paths.events_in if kind in (zmq.PUB, zmq.XPUB) else self.paths.events_out
         made.connect(f"ipc://{path}")
         return made
 
@@ -58,9 +60,9 @@ class Plane:
     def figures(self) -> Figures:
         """Ask for the figures."""
         found: list[Figures] = []
-        self.proxy.ask(found.append)
+        self.proxy.request_figures(found.append)
         assert self.proxy.busy and self.proxy.control.poll(15_000)
-        self.proxy.answered(lambda act: act())
+        self.proxy.deliver_figures(lambda act: act())
         assert not self.proxy.busy
         return found[0]
 
@@ -110,16 +112,29 @@ def test_the_standing_subscription_comes_last(plane: Plane) -> None:
     assert take(early) == take(late) == b"\x01new"
 
 
-def test_the_inner_door(plane: Plane) -> None:
-    """EVENTS-6.1: the broker's own publisher connects inside the process."""
+def test_the_brokers_own_publisher(plane: Plane) -> None:
+    """EVENTS-6.1: it connects inside the process, and learns what is subscribed."""
     subscriber = plane.subscriber(b"x")
-    inner: Bytes = plane.context.socket(zmq.XPUB)
-    inner.connect(INSIDE)
-    while take(inner) != b"\x01x":
-        pass
-    inner.send(b"x1")
-    assert take(subscriber) == b"x1"
-    inner.close(0)
+    heard: list[bytes] = []
+    while b"\x01x" not in heard:
+        assert plane.proxy.publisher.poll(15_000)
+        heard += plane.proxy.subscriptions()
+    assert plane.proxy.publish(b"x1")
+    assert take(subscriber) == b"x1" and [*plane.proxy.subscriptions()] == []
+
+
+def test_what_the_broker_cannot_publish(bus_root: Path) -> None:
+    """EVENTS-6.5: it does not wait, and is told: a full pipe, a closed socket."""
+    context: zmq.Context[Bytes] = zmq.Context()
+    proxy = Proxy(context, Settings(events_in_hwm=10))
+    proxy.bind(socket_paths.choose(bus_root))  # not started: nobody reads
+    while b"\x01" + STANDING not in proxy.subscriptions():
+        assert proxy.publisher.poll(15_000)
+    assert not all(proxy.publish(STANDING) for _ in range(5_000))
+    proxy.publisher.close(0)
+    assert not proxy.publish(STANDING)
+    proxy.stop()
+    context.term()
 
 
 def test_figures(plane: Plane) -> None:
@@ -169,9 +184,9 @@ def test_a_place_that_cannot_be_bound(bus_root: Path) -> None:
     """PROTOCOL-1.3: the error names the socket."""
     folder = bus_root / "gone"
     context: zmq.Context[Bytes] = zmq.Context()
-    where = places.Places(folder / "a", folder / "b", folder / "c")
+    where = socket_paths.SocketPaths(folder / "a", folder / "b", folder / "c")
     with pytest.raises(CannotStart, match=f"{folder}/b cannot be made"):
-        Proxy(context, where, Settings())
+        Proxy(context, Settings()).bind(where)
     context.destroy(linger=0)
 
 
@@ -181,7 +196,9 @@ def test_it_ends_when_it_is_told(bus_root: Path) -> None:
     plane.subscriber(b"a")
     plane.close()
     context: zmq.Context[Bytes] = zmq.Context()
-    Proxy(context, places.choose(bus_root), Settings()).stop()
+    proxy = Proxy(context, Settings())
+    proxy.bind(socket_paths.choose(bus_root))
+    proxy.stop()
     context.term()
 
 
@@ -189,12 +206,14 @@ FAILS = """
 import logging, sys, zmq
 from pathlib import Path
 from typing import Any
-from wakebus.broker.server import socket_paths as places
+from wakebus.broker.core.model import Figures
+from wakebus.broker.server import socket_paths
 from wakebus.broker.server.proxy import Proxy
 from wakebus.broker.settings import Settings
 logging.basicConfig(stream=sys.stderr)
 context = zmq.Context()
-proxy = Proxy(context, places.choose(Path(sys.argv[1])), Settings())
+proxy = Proxy(context, Settings())
+proxy.bind(socket_paths.choose(Path(sys.argv[1])))
 proxy.start()
 proxy.control.send(b"TERMINATE")
 proxy._thread.join()

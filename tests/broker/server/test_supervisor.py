@@ -147,7 +147,7 @@ def test_a_planted_service_log(bus_root: Path, service: Service) -> None:
     (bus_root / "bus" / "probe.log").symlink_to(bus_root / "mine")
     broker = serving(bus_root)
     try:
-        until(lambda: "probe.log cannot be written" in broker.log)
+        until(lambda: "probe.log cannot be opened" in broker.log)
     finally:
         broker.stop()
     assert (bus_root / "mine").read_text() == "mine" and service.pids == []

@@ -10,11 +10,11 @@ import pytest
 
 from fakes.broker import until
 from wakebus.broker.address import read_address, write_address
-from wakebus.broker.server.connection_limit import Door
+from wakebus.broker.server.connection_limit import ConnectionLimit
 from wakebus.broker.server.router import Router
-from wakebus.broker.server.watchdog import Watch
+from wakebus.broker.server.watchdog import Watchdog
 from wakebus.broker.store.recovery import close_store, open_store
-from wakebus.broker.system.lock_file import take_folder, take_lock
+from wakebus.broker.system.lock_file import lock_folder, take_lock
 
 ADDRESS: dict[str, Any] = {"router": "ipc:///nowhere", "pid": 1}
 
@@ -25,7 +25,7 @@ class Asked:
     def __init__(self) -> None:
         self.stopped = False
 
-    def ask(self, act: Callable[[], None]) -> None:
+    def call_soon(self, act: Callable[[], None]) -> None:
         """Do it."""
         act()
 
@@ -39,15 +39,20 @@ class Scene:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.guard, self.lock = take_folder(folder), take_lock(folder)
+        self.guard, self.lock = lock_folder(folder), take_lock(folder)
         self.store = open_store(folder / "bus.db", "boot")
         self.sockets = [folder / "broker.sock", folder / "pub.sock"]
         for path in self.sockets:
             path.touch()
         write_address(folder, ADDRESS)
         self.router = Asked()
-        self.watch = Watch(
-            *(folder, self.guard, self.lock, ADDRESS, Door(self.sockets, 1_000), self.store),
+        self.watch = Watchdog(
+            folder,
+            self.guard,
+            self.lock,
+            ADDRESS,
+            ConnectionLimit(self.sockets, 1_000),
+            self.store,
             cast(Router, self.router),
             self.sockets[0].touch,
         )
@@ -87,7 +92,7 @@ def test_a_foreign_address_is_ours_again(scene: Scene) -> None:
 
 def test_a_socket_of_the_topic_plane(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
     """PROTOCOL-1.13: told once, with what to do."""
-    caplog.set_level(logging.INFO, "wakebus.watch")
+    caplog.set_level(logging.INFO, "wakebus.watchdog")
     scene.sockets[1].unlink()
     until(lambda: "hermes-busd restart" in caplog.text)
     scene.sockets[0].unlink()
@@ -101,7 +106,7 @@ def test_a_store_that_went_ends_the_broker(scene: Scene, name: str) -> None:
     (scene.folder / name).unlink()
     until(lambda: scene.router.stopped)
     assert f"{name} was removed" in scene.watch.lost
-    scene.watch.leave()
+    scene.watch.remove_address()
     assert not (scene.folder / "address.json").exists()
 
 
@@ -111,6 +116,6 @@ def test_what_another_broker_has_made_is_left(scene: Scene) -> None:
     scene.folder.mkdir()
     write_address(scene.folder, {**ADDRESS, "pid": 2})
     until(lambda: scene.router.stopped)
-    scene.watch.leave()
+    scene.watch.remove_address()
     assert "folder" in scene.watch.lost
     assert read_address(scene.folder)["pid"] == 2

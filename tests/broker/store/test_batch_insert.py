@@ -83,7 +83,7 @@ def test_a_row_that_the_store_does_not_take(store: Store) -> None:
 def test_a_full_store(store: Store) -> None:
     """PROTOCOL-8.8: nothing of the batch comes in, and each is told."""
     store.transaction([put(f"m{n}", accepted=time.time()) for n in range(3)])
-    store.room.limit = 1
+    store.quota.limit = 1
     results = store.transaction([put(f"x{n}", body={"text": "t" * 900_000}) for n in range(4)])
     assert any(isinstance(result, BrokerUnavailable) for result in results)
     assert all(isinstance(r, BrokerUnavailable) for r in results[results.index(_first(results)) :])

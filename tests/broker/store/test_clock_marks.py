@@ -6,7 +6,12 @@ from pathlib import Path
 import pytest
 
 from fakes.hub import Bench
-from wakebus.broker.store import clock_marks as marks
+from wakebus.broker.server.housekeeping import (
+    CLOCK_S,
+    checkpoint_clock,
+    checkpoint_hourly,
+    restore_clock,
+)
 
 DAY = 86400
 
@@ -21,30 +26,30 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
 
 def test_bus_time_goes_on_where_it_was(bench: Bench) -> None:
     """PROTOCOL-8.10: the next broker takes it up, whatever the wall clock says by then."""
-    marks.keep(bench.hub)
-    bench.slow.work()
-    before = bench.hub.steady_wall()
+    checkpoint_clock(bench.hub)
+    bench.slow.run_all()
+    before = bench.hub.bus_time()
     bench.pass_time(60)
     bench.wall += 365 * DAY
-    marks.take_up(bench.hub, bench.slow.store)
-    assert bench.hub.steady_wall() == pytest.approx(before + 60)
+    restore_clock(bench.hub, bench.slow.store)
+    assert bench.hub.bus_time() == pytest.approx(before + 60)
 
 
 def test_it_is_stored_every_hour_and_at_the_end(bench: Bench) -> None:
     """One row."""
-    for act in (marks.keep, marks.keep_last):
+    for act in (checkpoint_hourly, checkpoint_clock):
         act(bench.hub)
         bench.pass_time(10)
-    bench.pass_time(3600)
-    bench.hub.run_timers()
-    bench.slow.work()
+    bench.pass_time(CLOCK_S)
+    bench.hub.timers.run_due()
+    bench.slow.run_all()
     rows = bench.slow.store.db.execute("SELECT up FROM mark").fetchall()
     assert [row["up"] for row in rows] == [bench.mono]
 
 
 def test_what_people_read_has_the_right_age(bench: Bench) -> None:
     """PROTOCOL-8.10: by the wall clock of now; what never was stays so."""
-    stamp = bench.hub.steady_wall()
+    stamp = bench.hub.bus_time()
     bench.pass_time(100)
     bench.wall -= 30 * DAY
     assert bench.hub.shown(stamp) == pytest.approx(bench.wall - 100)

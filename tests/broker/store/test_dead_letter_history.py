@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from wakebus.broker.store import dead_letter_history as lives
-from wakebus.broker.store.store import LOG_BYTES
+from wakebus.broker.store import dead_letter_history as history
+from wakebus.broker.store.rows import LOG_BYTES, Row
 
 
-def row(steps: str = "", outcome: Any = None, **more: Any) -> lives.Row:
+def row(steps: str = "", outcome: Any = None, **more: Any) -> Row:
     """Return the columns of one; `steps`: their names."""
     log = "".join(json.dumps({"t": 1, "what": what}) + "\n" for what in steps.split())
     told = json.dumps(outcome) if outcome else None
@@ -27,29 +27,32 @@ def row(steps: str = "", outcome: Any = None, **more: Any) -> lives.Row:
 )
 def test_work_of_this_life(steps: str, doubt: bool) -> None:
     """PROTOCOL-10.8: what an earlier life did is in `started_before`, not in its steps."""
-    assert lives.in_doubt(row(steps)) is doubt
-    assert lives.in_doubt(row(steps, started_before=1)) is True
+    assert history.in_doubt(row(steps)) is doubt
+    assert history.in_doubt(row(steps, started_before=1)) is True
 
 
 def test_steps_that_are_cut_off() -> None:
-    """Where steps may be missing, those of earlier lives count too."""
-    assert lives.in_doubt(row("started retried " + "later " * (LOG_BYTES // 20)))
+    """Where steps may be missing, those of earlier history count too."""
+    assert history.in_doubt(row("started retried " + "later " * (LOG_BYTES // 20)))
 
 
 def test_a_channels_word_counts_more() -> None:
     """PROTOCOL-10.8: whatever the steps say."""
     for word, doubt in (("uncertain", True), ("rejected", False), ("odd", False)):
-        assert lives.in_doubt(row("started", {"channel": {"result": word}})) is doubt
-    odds: list[lives.Row] = [{"channel": "x"}, {"channel": {}}, {"channel": [1]}, {}]
+        assert history.in_doubt(row("started", {"channel": {"result": word}})) is doubt
+    odds: list[Row] = [{"channel": "x"}, {"channel": {}}, {"channel": [1]}, {}]
     for odd in odds:
-        assert lives.channel_result(json.dumps(odd)) == {}
-        assert lives.in_doubt(row("started", odd)) is True and lives.kept(row("", odd)) == ""
+        assert history.channel_result(json.dumps(odd)) == {}
+        assert (
+            history.in_doubt(row("started", odd)) is True
+            and history.channel_step(row("", odd)) == ""
+        )
 
 
 def test_what_the_next_life_knows() -> None:
     """PROTOCOL-10.8: a short step; whatever an outcome holds, it is one line of JSON."""
     channel = {"result": "rejected", "chat": "ntfy:" + "t" * 900, "id": ["\n"]}
-    line = lives.kept(row("", {"channel": {**channel, "at": {}}}))
+    line = history.channel_step(row("", {"channel": {**channel, "at": {}}}))
     step = json.loads(line)
     assert line.count("\n") == 1 and len(line) < 700
     assert step["t"] == 9.0 and step["by"] == "e" and step["why"].startswith("rejected ntfy:ttt")

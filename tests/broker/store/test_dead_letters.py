@@ -9,7 +9,7 @@ import pytest
 
 from fakes.hub import put
 from wakebus.broker.store import dead_letters as letters
-from wakebus.broker.store.dead_letters import Page, Which
+from wakebus.broker.store.dead_letters import DeadLetterFilter, Page
 from wakebus.broker.store.store import Store
 
 
@@ -29,10 +29,10 @@ def ended(store: Store, id: str, done: float, state: str = "dead", **fields: Any
     store.mark(id, log, state=state, done=done, reason=f"why {id}", **columns)
 
 
-ANY = Which()
+ANY = DeadLetterFilter()
 
 
-def page(store: Store, which: Which = ANY, after: Any = None, **more: Any) -> Page:
+def page(store: Store, which: DeadLetterFilter = ANY, after: Any = None, **more: Any) -> Page:
     """Return a page of dead letters."""
     asked = {"oldest": False, "limit": 100, **more}
     return letters.dead(store.db, which, after=after or [], **asked)
@@ -105,10 +105,10 @@ def test_which(store: Store) -> None:
     ended(store, "a", 1.0, to="x", **{"from": "one"})
     ended(store, "b", 2.0, to="y", **{"from": "two"})
     ended(store, "c", 3.0, to="y", **{"from": "one"})
-    assert ids(page(store, Which(to="y"))) == ["c", "b"]
-    assert ids(page(store, Which(sender="one"))) == ["c", "a"]
-    assert ids(page(store, Which(to="y", sender="one", before=3.0))) == []
-    assert ids(page(store, Which(before=3.0))) == ["b", "a"]
+    assert ids(page(store, DeadLetterFilter(to="y"))) == ["c", "b"]
+    assert ids(page(store, DeadLetterFilter(sender="one"))) == ["c", "a"]
+    assert ids(page(store, DeadLetterFilter(to="y", sender="one", before=3.0))) == []
+    assert ids(page(store, DeadLetterFilter(before=3.0))) == ["b", "a"]
 
 
 def test_what_one_request_reads_is_bounded(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,10 +116,10 @@ def test_what_one_request_reads_is_bounded(store: Store, monkeypatch: pytest.Mon
     for n in range(7):
         ended(store, f"m{n}", float(n), body={"text": "x" * 1000}, to="x" if n == 6 else "y")
     monkeypatch.setattr(letters, "SCAN", 3)
-    first = page(store, Which(to="x"), oldest=True)
+    first = page(store, DeadLetterFilter(to="x"), oldest=True)
     assert first.rows == [] and first.next
-    second = page(store, Which(to="x"), first.next, oldest=True)
-    third = page(store, Which(to="x"), second.next, oldest=True)
+    second = page(store, DeadLetterFilter(to="x"), first.next, oldest=True)
+    third = page(store, DeadLetterFilter(to="x"), second.next, oldest=True)
     assert (second.rows, ids(third), third.next) == ([], ["m6"], None)
     monkeypatch.setattr(letters, "SCAN", 100)
     monkeypatch.setattr(letters, "READ_BYTES", 2_500)

@@ -1,4 +1,4 @@
-"""The store thread."""
+"""The writer thread."""
 
 import subprocess
 import sys
@@ -13,7 +13,7 @@ import pytest
 from fakes.broker import until
 from wakebus.broker.errors import Refused
 from wakebus.broker.store import group_commit as storing
-from wakebus.broker.store.group_commit import BATCH, QUEUE, StoreThread
+from wakebus.broker.store.group_commit import BATCH, QUEUE, Writer
 from wakebus.broker.store.store import Store
 
 
@@ -24,11 +24,18 @@ def woken() -> threading.Event:
 
 
 @pytest.fixture
-def thread(tmp_path: Path, woken: threading.Event) -> Iterator[StoreThread]:
+def thread(tmp_path: Path, woken: threading.Event) -> Iterator[Writer]:
     """A thread on an empty store."""
-    found = StoreThread(Store(tmp_path / "bus.db"), woken.set)
+    found = started(Store(tmp_path / "bus.db"), woken)
     yield found
     found.stop()
+
+
+def started(store: Store, woken: threading.Event) -> Writer:
+    """Return a thread that runs."""
+    made = Writer(store, woken.set, Store.close)
+    made.start()
+    return made
 
 
 def call(act: Callable[[], None]) -> None:
@@ -40,7 +47,7 @@ def _number(n: int, _: Store) -> int:
     return n
 
 
-def _collect_until(thread: StoreThread, holds: Callable[[], bool]) -> None:
+def _collect_until(thread: Writer, holds: Callable[[], bool]) -> None:
     def collected() -> bool:
         thread.collect(call)
         return holds()
@@ -48,9 +55,7 @@ def _collect_until(thread: StoreThread, holds: Callable[[], bool]) -> None:
     until(collected)
 
 
-def test_results_come_in_order_and_when_collected(
-    thread: StoreThread, woken: threading.Event
-) -> None:
+def test_results_come_in_order_and_when_collected(thread: Writer, woken: threading.Event) -> None:
     """`done` runs in the collecting thread, after the commit."""
     seen: list[Any] = []
     for n in range(50):
@@ -59,7 +64,7 @@ def test_results_come_in_order_and_when_collected(
     assert seen == list(range(50)) and thread.idle()
 
 
-def test_it_is_idle_only_when_all_is_collected(thread: StoreThread, woken: threading.Event) -> None:
+def test_it_is_idle_only_when_all_is_collected(thread: Writer, woken: threading.Event) -> None:
     """PROTOCOL-1.6: what was accepted is not forgotten at the end."""
     gate = threading.Event()
     thread.submit(lambda _: gate.wait(10), lambda _: None)
@@ -71,7 +76,7 @@ def test_it_is_idle_only_when_all_is_collected(thread: StoreThread, woken: threa
     until(thread.idle)
 
 
-def test_an_error_is_a_result(thread: StoreThread, woken: threading.Event) -> None:
+def test_an_error_is_a_result(thread: Writer, woken: threading.Event) -> None:
     """The one who asked gets it, nobody else."""
     seen: list[Any] = []
 
@@ -84,7 +89,7 @@ def test_an_error_is_a_result(thread: StoreThread, woken: threading.Event) -> No
     assert isinstance(seen[0], Refused) and seen[1] == "fine"
 
 
-def test_it_says_when_it_is_full(thread: StoreThread) -> None:
+def test_it_says_when_it_is_full(thread: Writer) -> None:
     """Beyond the queue's limit senders are told `busy`."""
     gate = threading.Event()
     thread.submit(lambda _: gate.wait(10))
@@ -100,10 +105,12 @@ def test_a_fault_ends_the_process(tmp_path: Path) -> None:
     script = (
         "from pathlib import Path\n"
         "from wakebus.broker.store.store import Store\n"
-        "from wakebus.broker.store.group_commit import StoreThread\n"
+        "from wakebus.broker.store.group_commit import Writer\n"
         f"store = Store(Path({str(tmp_path / 'bus.db')!r}))\n"
         "store.transaction = lambda works: 1 / 0\n"
-        "StoreThread(store, lambda: None).submit(lambda s: None)\n"
+        "writer = Writer(store, lambda: None, Store.close)\n"
+        "writer.start()\n"
+        "writer.submit(lambda s: None)\n"
     )
     found = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=60)
     assert found.returncode == 70
@@ -120,7 +127,7 @@ def test_a_log_that_cannot_be_moved_waits(
     store.checkpoint()
     store.db.execute("COMMIT")
     assert "cannot be moved" in caplog.text
-    thread = StoreThread(store, woken.set)
+    thread = started(store, woken)
     seen: list[Any] = []
     thread.submit(lambda s: len(s.endpoints()), seen.append)
     _collect_until(thread, lambda: seen == [400])
@@ -144,7 +151,7 @@ def test_the_log_is_moved_in_a_pause(
     monkeypatch.setattr(storing, "PAUSE_BYTES", storing.COMMIT_BYTES)
     monkeypatch.setattr(storing, "PAUSE_S", 0.01)
     store = Counted(tmp_path / "bus.db")
-    thread = StoreThread(store, woken.set)
+    thread = started(store, woken)
     until(lambda: store.moved == 1)  # what a killed broker may have left
     for n in range(2):
         thread.submit(lambda s, n=n: s.save_endpoint(f"e{n}", seen=1.0))  # type: ignore[misc]
@@ -166,7 +173,7 @@ def test_a_long_log_is_moved_without_a_pause(
     monkeypatch.setattr(storing, "CHECKPOINT_BYTES", storing.COMMIT_BYTES)
     monkeypatch.setattr(storing, "PAUSE_S", 60.0)
     store = Counted(tmp_path / "bus.db")
-    thread = StoreThread(store, woken.set)
+    thread = started(store, woken)
     for n in range(5):
         thread.submit(lambda s, n=n: s.save_endpoint(f"e{n}", seen=1.0))  # type: ignore[misc]
         until(thread.idle)
@@ -188,7 +195,7 @@ def test_what_may_wait_shares_the_next_commit(
         return transaction(works)
 
     monkeypatch.setattr(store, "transaction", counted)
-    thread = StoreThread(store, woken.set)
+    thread = started(store, woken)
     seen: list[Any] = []
     thread.submit(lambda s: "got", seen.append, urgent=False)
     thread.submit(lambda s: "handled", seen.append)

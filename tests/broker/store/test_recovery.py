@@ -8,9 +8,9 @@ import pytest
 
 from fakes.hub import put
 from wakebus.broker.errors import BrokerUnavailable
-from wakebus.broker.store import schema
-from wakebus.broker.store.recovery import close_store, gone, open_store
+from wakebus.broker.store.recovery import close_store, lost_files, open_store
 from wakebus.broker.store.store import Damaged, Store
+from wakebus.broker.system.sqlite_file import NewerFile
 
 
 def aside(folder: Path) -> list[str]:
@@ -71,10 +71,10 @@ def test_damage_that_sqlite_meets(tmp_path: Path) -> None:
     store = Store(path)
     with pytest.raises(Damaged, match=r"bus\.db"):
         store.transaction([lambda s: s.endpoints()])
-    assert store.suspect.exists()
+    assert store.damage_mark.exists()
     store.abandon()
     again = open_store(path, "boot-1")
-    assert again.endpoints() == [] and not again.suspect.exists()
+    assert again.endpoints() == [] and not again.damage_mark.exists()
     again.close()
     assert aside(tmp_path) == [""]
 
@@ -85,7 +85,7 @@ def test_a_good_file_is_kept_when_it_was_suspect(tmp_path: Path) -> None:
     grown(path)
     (tmp_path / "bus.db.suspect").touch()
     store = open_store(path, "boot-2")
-    assert len(store.endpoints()) == 300 and not store.suspect.exists()
+    assert len(store.endpoints()) == 300 and not store.damage_mark.exists()
     store.close()
     assert aside(tmp_path) == []
 
@@ -98,7 +98,7 @@ def test_a_newer_store_is_left_alone(tmp_path: Path) -> None:
     db.execute("PRAGMA user_version=99")
     db.close()
     before = path.read_bytes()
-    with pytest.raises(schema.NewerStore):
+    with pytest.raises(NewerFile):
         open_store(path, "boot-1")
     assert path.read_bytes() == before and aside(tmp_path) == []
 
@@ -120,7 +120,7 @@ def test_a_newer_store_with_a_log_is_left_alone(tmp_path: Path) -> None:
     store.abandon()
     path.write_bytes(before[0])
     wal.write_bytes(before[1])
-    with pytest.raises(schema.NewerStore):
+    with pytest.raises(NewerFile):
         open_store(path, "boot-1")
     assert (path.read_bytes(), wal.read_bytes()) == before
 
@@ -159,15 +159,15 @@ def test_what_became_of_the_files(tmp_path: Path) -> None:
     """PROTOCOL-8.11: each kind is told by its name."""
     path = tmp_path / "bus.db"
     store = open_store(path, "boot-1")
-    assert gone(store) == ""
+    assert lost_files(store) == ""
     wal = tmp_path / "bus.db-wal"
     wal.rename(tmp_path / "w")
-    assert gone(store) == f"{wal} was removed under the broker"
+    assert lost_files(store) == f"{wal} was removed under the broker"
     (tmp_path / "w").rename(wal)
     path.rename(tmp_path / "b")
-    assert gone(store) == f"{path} was removed under the broker"
+    assert lost_files(store) == f"{path} was removed under the broker"
     path.touch()
-    assert gone(store) == f"{path} was replaced under the broker"
+    assert lost_files(store) == f"{path} was replaced under the broker"
     (tmp_path / "b").replace(path)
     store.close()
 

@@ -6,16 +6,18 @@ from pathlib import Path
 import pytest
 
 from wakebus.broker.store import schema
+from wakebus.broker.store.schema import STORE
+from wakebus.broker.system.sqlite_file import NewerFile, migrate
 
 
 def test_a_new_file_gets_the_tables_and_the_version() -> None:
     """Twice is harmless."""
     db = sqlite3.connect(":memory:")
     for _ in range(2):
-        schema.migrate(db, Path("bus.db"))
+        migrate(db, Path("bus.db"), STORE)
     names = {row[0] for row in db.execute("SELECT name FROM sqlite_master WHERE type='table'")}
     assert names == {"message", "endpoint", "machine", "mark"}
-    assert db.execute("PRAGMA user_version").fetchone()[0] == schema.VERSION
+    assert db.execute("PRAGMA user_version").fetchone()[0] == len(STORE.steps)
     db.close()
 
 
@@ -24,7 +26,7 @@ def old(path: Path, version: int) -> sqlite3.Connection:
     db = sqlite3.connect(path, isolation_level=None)
     schema.set_up(db)
     for number in range(version):
-        db.executescript(f"BEGIN;{schema.STEPS[number]}PRAGMA user_version={number + 1};COMMIT")
+        db.executescript(f"BEGIN;{STORE.steps[number]}PRAGMA user_version={number + 1};COMMIT")
     db.execute(
         "INSERT INTO message (id, sender, endpoint, lane, type, state, size, accepted, deadline,"
         " message, log) VALUES ('m', 'a', 'b', 'l', '', 'queued', 1, 1, 1, x'00', '')"
@@ -39,15 +41,15 @@ def columns(db: sqlite3.Connection) -> list[object]:
     return [*(row for t in tables for row in db.execute(f"PRAGMA table_info({t})")), *indexes]
 
 
-@pytest.mark.parametrize("version", range(1, schema.VERSION))
+@pytest.mark.parametrize("version", range(1, len(STORE.steps)))
 def test_an_older_file_is_brought_up_to_date(tmp_path: Path, version: int) -> None:
     """PROTOCOL-8.8: as a new one, after a copy, which is whole, and readable by this user only."""
     path, copy = tmp_path / "bus.db", tmp_path / f"bus.db.version-{version}"
     (tmp_path / f"bus.db.version-{version}.draft").write_text("of a start that was killed")
     db = old(path, version)
-    schema.migrate(db, path)
+    migrate(db, path, STORE)
     new = sqlite3.connect(":memory:")
-    schema.migrate(new, path)
+    migrate(new, path, STORE)
     assert columns(db) == columns(new)
     assert db.execute("SELECT id, retried, silent FROM message").fetchall() == [("m", 0, 0)]
     before = sqlite3.connect(copy)
@@ -63,7 +65,7 @@ def test_an_older_file_is_brought_up_to_date(tmp_path: Path, version: int) -> No
 def test_a_schema_is_as_it_was_released(version: int) -> None:
     """PROTOCOL-8.8: a step that is out is never changed."""
     released = Path(__file__).parents[2] / "conformance" / f"store-version-{version}.sql"
-    assert released.read_text(encoding="utf-8") == schema.STEPS[version - 1].lstrip("\n")
+    assert released.read_text(encoding="utf-8") == STORE.steps[version - 1].lstrip("\n")
 
 
 def test_without_a_copy_nothing_is_changed(tmp_path: Path) -> None:
@@ -71,7 +73,7 @@ def test_without_a_copy_nothing_is_changed(tmp_path: Path) -> None:
     db = old(tmp_path / "bus.db", 1)
     (tmp_path / "bus.db.version-1.draft").mkdir()
     with pytest.raises(OSError, match="draft"):
-        schema.migrate(db, tmp_path / "bus.db")
+        migrate(db, tmp_path / "bus.db", STORE)
     assert db.execute("PRAGMA user_version").fetchone()[0] == 1
     db.close()
 
@@ -85,7 +87,7 @@ def test_only_a_new_file_can_give_space_back(tmp_path: Path) -> None:
     db.close()
     db = sqlite3.connect(tmp_path / "new.db", isolation_level=None)
     schema.set_up(db)
-    schema.migrate(db, tmp_path / "new.db")
+    migrate(db, tmp_path / "new.db", STORE)
     assert db.execute("PRAGMA auto_vacuum").fetchone()[0] == 2
     db.close()
 
@@ -94,8 +96,8 @@ def test_a_newer_file_is_not_touched() -> None:
     """PROTOCOL-8.5: the error says what to do."""
     db = sqlite3.connect(":memory:")
     db.execute("PRAGMA user_version=99")
-    with pytest.raises(schema.NewerStore, match=r"bus\.db.*99.*install"):
-        schema.migrate(db, Path("bus.db"))
+    with pytest.raises(NewerFile, match=r"bus\.db.*99.*install"):
+        migrate(db, Path("bus.db"), STORE)
     assert not db.execute("SELECT * FROM sqlite_master").fetchall()
     db.close()
 
@@ -113,7 +115,7 @@ def test_a_newer_file_is_not_touched() -> None:
 def test_hot_queries_use_an_index(query: str) -> None:
     """No request reads the whole table."""
     db = sqlite3.connect(":memory:")
-    schema.migrate(db, Path("bus.db"))
+    migrate(db, Path("bus.db"), STORE)
     plan = " ".join(str(row[3]) for row in db.execute(f"EXPLAIN QUERY PLAN {query}"))
     db.close()
     assert "USING" in plan and "INDEX" in plan

@@ -16,7 +16,8 @@ from wakebus.broker.errors import (
     UnknownTarget,
     WakebusError,
 )
-from wakebus.broker.store.store import LOG_BYTES, Put, Store, Work
+from wakebus.broker.store.rows import LOG_BYTES, Put
+from wakebus.broker.store.store import Operation, Store
 
 
 @pytest.fixture
@@ -27,7 +28,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
     found.close()
 
 
-def run(store: Store, *works: Work) -> list[Any]:
+def run(store: Store, *works: Operation) -> list[Any]:
     """Run in one transaction."""
     return store.transaction(list(works))
 

@@ -9,11 +9,11 @@ from wakebus.broker.system.lock_file import (
     LOCK,
     AlreadyRunning,
     lock_again,
+    lock_folder,
     lock_holder,
-    take_folder,
     take_lock,
 )
-from wakebus.broker.system.private_files import same
+from wakebus.broker.system.private_files import is_same_file
 
 
 def test_one_holder(tmp_path: Path) -> None:
@@ -29,9 +29,9 @@ def test_one_holder(tmp_path: Path) -> None:
 
 def test_the_folder_is_locked_too(tmp_path: Path) -> None:
     """PROTOCOL-1.13: whatever happens to the file."""
-    guard = take_folder(tmp_path)
+    guard = lock_folder(tmp_path)
     with pytest.raises(AlreadyRunning):
-        take_folder(tmp_path)
+        lock_folder(tmp_path)
     os.close(guard)
 
 
@@ -43,6 +43,6 @@ def test_a_lock_file_that_was_replaced(tmp_path: Path) -> None:
     assert not lock_again(tmp_path, lock)
     os.close(other)
     assert lock_again(tmp_path, lock)
-    assert same(tmp_path / LOCK, lock) and lock_holder(tmp_path) == os.getpid()
+    assert is_same_file(tmp_path / LOCK, lock) and lock_holder(tmp_path) == os.getpid()
     os.close(lock)
     assert lock_holder(tmp_path) is None

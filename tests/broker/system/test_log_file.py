@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from wakebus.broker.settings import Settings
-from wakebus.broker.system.log_file import look_after_log, start_log
+from wakebus.broker.system.log_file import reopen_log, start_log
 
 
 @pytest.fixture
@@ -27,11 +27,11 @@ def test_a_log_that_was_removed_goes_on_in_a_new_file(log: logging.Logger, tmp_p
     """PROTOCOL-1.13: private like the first."""
     file = tmp_path / "broker.log"
     log.info("one")
-    look_after_log(log)
+    reopen_log(log)
     log.info("two")
     assert "one" in file.read_text() and "two" in file.read_text()
     file.unlink()
-    look_after_log(log)
+    reopen_log(log)
     log.info("three")
     assert "three" in file.read_text() and "one" not in file.read_text()
     assert stat.S_IMODE(file.stat().st_mode) == 0o600

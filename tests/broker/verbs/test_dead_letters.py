@@ -11,7 +11,7 @@ from fakes.peer import posting
 from wakebus.broker.core import dispatch as delivering
 from wakebus.broker.errors import BadMessage, BrokerUnavailable
 from wakebus.broker.store import dead_letters as letters
-from wakebus.broker.verbs import dead_letters as retrying
+from wakebus.broker.verbs import dead_letters as redrive
 from wakebus.broker.verbs import send as sending
 
 
@@ -27,20 +27,20 @@ def dead(bench: Bench, *ids: str) -> None:
     """Send messages to `e` and let them expire."""
     for id in ids:
         sending.send(bench.hub, bench.request(posting("e", id, queue=True, id=id, ttl_s=5)))
-    bench.slow.work()
+    bench.slow.run_all()
     bench.pass_time(6)
     delivering.expire(bench.hub)
-    bench.slow.work()
+    bench.slow.run_all()
     bench.answers.clear()
 
 
 def ask(bench: Bench, *ids: str, **fields: Any) -> None:
     """Retry; it is done by `work`."""
-    retrying.retry(bench.hub, bench.request({"ids": [*ids], **fields}))
+    redrive.retry(bench.hub, bench.request({"ids": [*ids], **fields}))
 
 
 @pytest.mark.parametrize("ids", [None, [], "m1", [1], ["x" * 65], ["x"] * 501])
-@pytest.mark.parametrize("verb", [retrying.retry, retrying.purge])
+@pytest.mark.parametrize("verb", [redrive.retry, redrive.purge])
 def test_ids_are_ids(bench: Bench, verb: Any, ids: Any) -> None:
     """PROTOCOL-10.8, PROTOCOL-10.9: 1 to 500 of them."""
     with pytest.raises(BadMessage):
@@ -52,7 +52,7 @@ def test_two_who_retry_the_same(bench: Bench) -> None:
     dead(bench, "m1")
     ask(bench, "m1", "m1")
     ask(bench, "m1")
-    bench.slow.work()
+    bench.slow.run_all()
     first, second = bench.answers
     assert (first["retried"], first["kept"]) == (["m1"], [])
     assert second["retried"] == []
@@ -60,7 +60,7 @@ def test_two_who_retry_the_same(bench: Bench) -> None:
     endpoint = bench.hub.endpoints["e"]
     assert [*endpoint.mailbox.entries] == ["m1"] and endpoint.arriving == 0
     ask(bench, "m1")
-    bench.slow.work()
+    bench.slow.run_all()
     assert bench.answers[-1]["kept"][0]["why"] == "it is queued, not a dead letter"
 
 
@@ -70,16 +70,18 @@ def test_a_full_mailbox_takes_what_fits(bench: Bench) -> None:
     dead(bench, "m3", "m4")
     sending.send(bench.hub, bench.request(posting("e", queue=True, id="m5")))
     ask(bench, "m1", "m2", "m3", "m4")
-    bench.slow.work()
+    bench.slow.run_all()
     answer = bench.answers[-1]
     assert answer["retried"] == ["m1", "m2"]
     assert [one["id"] for one in answer["kept"]] == ["m3", "m4"]
     assert "is full (3 messages)" in answer["kept"][0]["why"]
     endpoint = bench.hub.endpoints["e"]
     assert (endpoint.arriving, endpoint.arriving_bytes) == (0, 0)
-    delivering.end(bench.hub, endpoint, endpoint.mailbox.entries["m5"], "", print, state="handled")
-    delivering.pump(bench.hub, bench.held("e"))
-    bench.slow.work()
+    delivering.commit_end(
+        bench.hub, endpoint, endpoint.mailbox.entries["m5"], "", print, state="handled"
+    )
+    delivering.dispatch(bench.hub, bench.held("e"))
+    bench.slow.run_all()
     assert b'"retried":1' in b"".join(bench.posted)
 
 
@@ -89,16 +91,16 @@ def test_a_disk_that_takes_nothing(bench: Bench) -> None:
     ask(bench, "m1")
     db = bench.slow.store.db
     db.execute("PRAGMA query_only=ON")
-    bench.slow.work()
+    bench.slow.run_all()
     assert isinstance(bench.answers[-1], BrokerUnavailable)
-    retrying.purge(bench.hub, bench.request({"ids": ["m1"]}))
-    bench.slow.work()
+    redrive.purge(bench.hub, bench.request({"ids": ["m1"]}))
+    bench.slow.run_all()
     assert isinstance(bench.answers[-1], BrokerUnavailable)
     db.execute("PRAGMA query_only=OFF")
     assert bench.hub.endpoints["e"].arriving == 0 and not bench.hub.endpoints["e"].mailbox.entries
     bench.answers.clear()
     ask(bench, "m1")
-    bench.slow.work()
+    bench.slow.run_all()
     assert [answer["retried"] for answer in bench.answers] == [["m1"]]
 
 
@@ -106,11 +108,11 @@ def test_it_expires_by_its_new_deadline(bench: Bench) -> None:
     """PROTOCOL-10.8: counted from the retry."""
     dead(bench, "m1")
     ask(bench, "m1")
-    bench.slow.work()
+    bench.slow.run_all()
     for seconds, left in ((4, ["m1"]), (2, [])):
         bench.pass_time(seconds)
         delivering.expire(bench.hub)
-        bench.slow.work()
+        bench.slow.run_all()
         assert [*bench.hub.endpoints["e"].mailbox.entries] == left
 
 
@@ -119,14 +121,14 @@ def test_the_rest_is_handed_back(bench: Bench, monkeypatch: pytest.MonkeyPatch) 
     dead(bench, "m1", "m2")
     monkeypatch.setattr(letters, "STEP_BYTES", 1)
     ask(bench, "m1", "nobody", "m2")
-    bench.slow.work()
+    bench.slow.run_all()
     answer = bench.answers[-1]
     assert (answer["retried"], answer["left"]) == (["m1"], ["m2"])
     assert answer["kept"] == [
         {"id": "nobody", "state": "unknown", "why": "no such message is stored"}
     ]
-    retrying.purge(bench.hub, bench.request({"ids": ["m1", "m2"]}))
-    bench.slow.work()
+    redrive.purge(bench.hub, bench.request({"ids": ["m1", "m2"]}))
+    bench.slow.run_all()
     answer = bench.answers[-1]
     assert (answer["purged"], answer["left"]) == ([], ["m2"])
     assert answer["kept"][0]["why"] == "it is queued; cancel it first"

@@ -23,24 +23,11 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
     found.close()
 
 
-@pytest.fixture
-def handed(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
-    """What goes to the proxy."""
-    frames: list[bytes] = []
-
-    def hand(frame: bytes) -> bool:
-        frames.append(frame)
-        return True
-
-    monkeypatch.setattr(bench.hub.announcer, "hand", hand)
-    return frames
-
-
-def test_publish(bench: Bench, handed: list[bytes]) -> None:
+def test_publish(bench: Bench) -> None:
     """PROTOCOL-11.2: stamped where it is not; pub and n are kept."""
     publish(bench.hub, bench.request(EVENT))
     assert bench.answers == [{"topic": "a.b"}]
-    event = decode(handed[0])
+    event = decode(bench.events[0])
     assert (event.topic, event.pub, event.n) == ("a.b", "0" * 16, 7)
     assert event.envelope == {"type": "a.b", "ts": bench.wall, "src": "a", "x": 1}
 
@@ -62,30 +49,28 @@ def test_publish(bench: Bench, handed: list[bytes]) -> None:
     ],
     ids=lambda value: str(value)[:20],
 )
-def test_what_is_not_published(
-    bench: Bench, handed: list[bytes], change: dict[str, Any], error: type[Refused]
-) -> None:
+def test_what_is_not_published(bench: Bench, change: dict[str, Any], error: type[Refused]) -> None:
     """PROTOCOL-11.3: nothing leaves, nothing is answered with ok."""
     with pytest.raises(error):
         publish(bench.hub, bench.request({**EVENT, **change}))
-    assert handed == [] and bench.answers == []
+    assert bench.events == [] and bench.answers == []
 
 
-def test_busy(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_busy(bench: Bench) -> None:
     """PROTOCOL-11.3: an event that did not go out is not confirmed; it may be tried again."""
-    monkeypatch.setattr(bench.hub.announcer, "hand", lambda frame: False)
+    bench.events_taken = False
     with pytest.raises(Busy) as caught:
         publish(bench.hub, bench.request(EVENT))
     assert caught.value.retry and bench.answers == []
 
 
-def test_probe(bench: Bench, handed: list[bytes]) -> None:
+def test_probe(bench: Bench) -> None:
     """PROTOCOL-11.4: one event of the broker's own publisher, always its first."""
     for _ in range(2):
         probe(bench.hub, bench.request({"instance": "ab" * 8}))
-    assert bench.answers == [{}, {}] and handed[0] == handed[1]
-    event = decode(handed[0])
-    assert event[:3] == (f"bus.probe.{'ab' * 8}", bench.hub.announcer.pub, 1)
+    assert bench.answers == [{}, {}] and bench.events[0] == bench.events[1]
+    event = decode(bench.events[0])
+    assert event[:3] == (f"bus.probe.{'ab' * 8}", bench.hub.events.pub, 1)
     for wrong in (None, "AB" * 8, "a" * 15, "a" * 16 + "\n", 1):
         with pytest.raises(BadMessage, match="16 hex digits"):
             probe(bench.hub, bench.request({"instance": wrong}))

@@ -1,0 +1,140 @@
+"""
+What the hub holds: connections, endpoints and their holders, waiters; and what it is given to act.
+
+Rule 1: values and their own questions; whatever needs two of them is a file of its own.
+"""
+
+import hashlib
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from wakebus.broker.core.mailbox import Mailbox
+from wakebus.broker.core.timers import Timer
+from wakebus.broker.errors import WakebusError
+from wakebus.broker.settings import Settings
+from wakebus.broker.store.group_commit import Writer
+from wakebus.broker.system.processes import Process, process_of
+
+Figures = dict[str, int]  # what passed the topic plane: `in`, `bytes_in`, `out`, `bytes_out`
+
+
+class ClientRequest(NamedTuple):
+    """One request of a client. `uid` and `pid` come from the kernel, 0 where it does not tell."""
+
+    conn: bytes
+    sequence: int
+    payload: dict[str, Any]
+    uid: int = 0
+    pid: int = 0
+
+
+class Effects(NamedTuple):
+    """
+    What the hub does to the world; none of it waits, and all is called by the router thread.
+
+    `post(connection, frame)` and `publish(frame)`: whether it was taken. `figures(done)`: calls
+    `done` with what passed the topic plane.
+    """
+
+    post: Callable[[bytes, bytes], bool]
+    reply: Callable[[ClientRequest, dict[str, Any]], None]
+    fail: Callable[[ClientRequest, WakebusError], None]
+    store: Writer
+    publish: Callable[[bytes], bool]
+    figures: Callable[[Callable[[Figures], None]], None]
+
+
+class Connection:
+    """A client that said hello, `greeted` (monotonic) last. `pid` 0: another pid namespace."""
+
+    __slots__ = ("greeted", "instance", "lost", "names", "process")
+
+    def __init__(self, instance: str, pid: int, greeted: float) -> None:
+        self.instance, self.process, self.greeted = instance, process_of(pid), greeted
+        self.names: set[str] = set()
+        self.lost: set[str] = set()  # names that others took from it
+
+
+class Holder:
+    """The client that holds an endpoint. `conn` None: known from the store, not yet back."""
+
+    __slots__ = ("beat", "blocked", "conn", "epoch", "instance", "process", "since")
+
+    def __init__(self, instance: str, process: Process, epoch: int, conn: bytes | None) -> None:
+        self.instance, self.process, self.epoch, self.conn = instance, process, epoch, conn
+        self.beat = self.since = 0.0  # monotonic, wall
+        self.blocked = False  # its pipe is full; asked again at its next beat
+
+    def silent(self, now: float, stale_s: float) -> bool:
+        """Whether nothing was heard of it for `stale_s` seconds."""
+        return now - self.beat > stale_s
+
+
+class Endpoint:
+    """A name with its mailbox and, while somebody holds it, its holder."""
+
+    __slots__ = (
+        "arriving",
+        "arriving_bytes",
+        "declared",
+        "ended",
+        "ephemeral",
+        "epoch",
+        "holder",
+        "instance",
+        "mailbox",
+        "name",
+        "saved",
+        "seen",
+        "up",
+    )
+
+    def __init__(self, name: str, settings: Settings, seen: float = 0.0) -> None:
+        self.name, self.seen = name, seen  # 0.0: never registered
+        self.saved = seen  # what the store knows of `seen`
+        self.declared = self.up = False  # up: told as held
+        # The bus gave it its suffix: bus time since when this session has it, else 0.0.
+        self.ephemeral = 0.0
+        self.ended = False  # as an ephemeral one: it is nobody's, and takes nothing
+        self.epoch = 0
+        self.instance = ""  # the last holder's
+        self.holder: Holder | None = None
+        self.mailbox = Mailbox(settings.window_lanes, settings.window_bytes)
+        self.arriving = self.arriving_bytes = 0  # handed to the store, not committed yet
+
+    def full(self, limits: Settings, size: int) -> str:
+        """Return why `size` bytes more do not go in, "" if they do."""
+        waiting = len(self.mailbox) + self.arriving
+        used = self.mailbox.bytes + self.arriving_bytes + size
+        if waiting < limits.mailbox_messages and used <= limits.mailbox_bytes:
+            return ""
+        # What will be refused itself still counts among what arrives.
+        most = min(waiting, limits.mailbox_messages)
+        return (
+            f"the mailbox of {self.name} is full ({most} messages); "
+            "nothing was stored, try again when it has caught up"
+        )
+
+
+class TokenOwner(NamedTuple):
+    """A started delivery whose token lets sends be proven."""
+
+    endpoint: str
+    id: str
+    hops: int
+    path: tuple[str, ...]
+
+
+class Waiter:
+    """Somebody waits until message `id` is `want`. Each is itself, whatever it holds."""
+
+    __slots__ = ("id", "request", "timer", "want")
+
+    def __init__(self, request: ClientRequest, id: str, want: str) -> None:
+        self.request, self.id, self.want = request, id, want
+        self.timer: Timer | None = None
+
+
+def digest(token: str) -> str:
+    """Return what is stored of a token: secrets stay out of the file."""
+    return hashlib.sha256(token.encode(errors="surrogatepass")).hexdigest()

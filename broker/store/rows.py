@@ -1,0 +1,43 @@
+"""
+What goes into the store and what comes out of it: values that its files hand to each other.
+
+Rule 1: no SQL in here.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from wakebus.broker.protocol.message import Message
+
+LOG_BYTES: Final = 16 << 10  # of one message's steps: `later` every second must not fill the disk
+
+Row = dict[str, Any]
+Done = Callable[[Any], None]  # gets the result, or the WakebusError
+
+
+class PutsMessages(Protocol):
+    """What a Put needs of the store."""
+
+    def put(self, put: "Put") -> Row:
+        """Store a message; return its row."""
+
+
+@dataclass(slots=True)
+class Put:
+    """A checked message with all that is stored beside it. Times in bus time."""
+
+    message: Message
+    blob: bytes
+    accepted: float
+    deadline: float
+    log: str
+    known: bool  # the target was seen before, or the sender said --queue
+    full: str  # why the mailbox takes no new message, or ""
+    asks: bool
+    claimed: bool
+    bounded: bool = True  # refused while the store is over its bound
+
+    def __call__(self, store: PutsMessages) -> Row:
+        """Store it: an operation as any other, but many that come together are stored at once."""
+        return store.put(self)

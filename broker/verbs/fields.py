@@ -1,0 +1,97 @@
+"""
+What several verbs read of a request, and how a page or a row is answered.
+
+Rule 1: a field that is wrong is named. Rule 2: stored times are bus time; people read the wall
+clock.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any, Final
+
+from wakebus.broker.core.hub import Hub
+from wakebus.broker.core.model import ClientRequest
+from wakebus.broker.errors import BadMessage, UnknownId, WakebusError
+from wakebus.broker.protocol.message import check_name
+from wakebus.broker.store.dead_letters import Cursor, Page
+from wakebus.broker.store.rows import Row
+
+MAX_PAGE: Final = 200  # rows; with the longest names and reasons far below a frame
+
+
+def is_number(value: Any) -> bool:
+    """Whether it is a finite number that JSON carries exactly."""
+    real = isinstance(value, int | float) and not isinstance(value, bool)
+    return real and math.isfinite(value) and abs(value) < 2**53
+
+
+def message_id(request: ClientRequest, verb: str) -> str:
+    """Return the field `id`."""
+    id = request.payload.get("id")
+    if not isinstance(id, str):
+        raise BadMessage(f"{verb}: `id` of a message")
+    return id
+
+
+def page_start(payload: dict[str, Any]) -> Cursor:
+    """Return the field `after`, [] for the first page."""
+    after = payload.get("after")
+    if after is None:
+        return []
+    if not isinstance(after, list) or len(after) not in (2, 3) or not all(map(is_number, after)):
+        raise BadMessage("`after` is what the page before gave as `next`")
+    return after
+
+
+def page_limit(payload: dict[str, Any]) -> int:
+    """Return the field `limit`."""
+    limit = payload.get("limit", MAX_PAGE)
+    if type(limit) is not int or not 1 <= limit <= MAX_PAGE:
+        raise BadMessage(f"`limit` is a whole number from 1 to {MAX_PAGE}")
+    return limit
+
+
+def requester(hub: Hub, request: ClientRequest) -> dict[str, Any]:
+    """Return who asks, for a message's steps: a name that it holds, or says it has."""
+    conn = hub.conns.get(request.conn)
+    names = sorted(conn.names) if conn else []
+    said = request.payload.get("by")
+    if said is not None and check_name(said, "by") not in names:
+        return {"by": said, "pid": request.pid, "claimed": True}
+    name = said or next(iter(names), None)
+    return {**({"by": name} if name else {}), "pid": request.pid}
+
+
+def found_or_fail(
+    hub: Hub, request: ClientRequest, id: str, use: Callable[[Any], None]
+) -> Callable[[Any], None]:
+    """Return what calls `use` with what was found, or answers with an error: nothing was."""
+
+    def looked(found: Any) -> None:
+        if isinstance(found, WakebusError):
+            hub.fail(request, found)
+        elif not found:
+            hub.fail(request, UnknownId(f"no message {id} is stored"))
+        else:
+            use(found)
+
+    return looked
+
+
+def reply_page(
+    hub: Hub,
+    request: ClientRequest,
+    name: str,
+    tell: Callable[[Row], Row],
+    page: Page | WakebusError,
+) -> None:
+    """Answer with a page's rows as `name`, each as `tell` tells it."""
+    if isinstance(page, WakebusError):
+        hub.fail(request, page)
+        return
+    rows = [_with_wall_times(hub, tell(row)) for row in page.rows]
+    hub.reply(request, {name: rows, "next": page.next, "now": hub.clock.wall()})
+
+
+def _with_wall_times(hub: Hub, row: Row) -> Row:
+    return row | {name: hub.shown(row[name]) for name in ("accepted", "ended") if name in row}

@@ -1,0 +1,65 @@
+"""
+The verb `wait`: somebody wants to know when a message is delivered, handled or answered
+(PROTOCOL.md section 9).
+
+Rule 1: the store is asked first, so a wait after the fact is answered at once. Rule 2: who waits
+in vain is answered too, by `timeout`.
+"""
+
+from typing import Final
+
+from wakebus.broker.core.hub import Hub
+from wakebus.broker.core.model import ClientRequest, Waiter
+from wakebus.broker.core.waiters import (
+    RowAndAnswer,
+    answer_if_settled,
+    forget_waiter,
+    row_and_answer,
+)
+from wakebus.broker.errors import BadMessage, Busy, TimedOut, UnknownId, WakebusError
+from wakebus.broker.protocol.receipt import receipt_of_row
+from wakebus.broker.store.rows import Row
+
+WANTS: Final = {"delivered": "delivered", "handled": "handled", "answer": "answered"}
+MAX_WAIT_S: Final = 86400.0
+MAX_OPEN: Final = 1_000  # waits of one connection
+
+
+def wait(hub: Hub, request: ClientRequest) -> None:
+    """Verb `wait`: answer when the message is `state` (or has its answer), or in time."""
+    id, want = request.payload.get("id"), request.payload.get("state")
+    timeout = request.payload.get("timeout", 0)
+    if not isinstance(want, str) or want not in WANTS or not isinstance(id, str):
+        raise BadMessage(f"wait: `id` and a `state` of {', '.join(WANTS)}")
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout >= 0:
+        raise BadMessage("wait: `timeout` is a number of seconds from 0")
+    if hub.waits[request.conn] >= MAX_OPEN:
+        raise Busy(f"this connection waits for {MAX_OPEN} things already; let some end first")
+    hub.waits[request.conn] += 1
+    waiter = Waiter(request, id, want)
+
+    def looked(result: RowAndAnswer | WakebusError) -> None:
+        if isinstance(result, WakebusError):
+            forget_waiter(hub, waiter)
+            hub.fail(request, result)
+        elif result[0] is None:
+            forget_waiter(hub, waiter)
+            hub.fail(request, UnknownId(f"no message {id} is stored"))
+        elif not answer_if_settled(hub, waiter, result[0], result[1]):
+            hub.waiters.setdefault(id, {})[waiter] = None
+            after = min(timeout, MAX_WAIT_S)
+            waiter.timer = hub.timers.later(after, lambda: _time_out(hub, waiter))
+
+    # Not urgent: right after a send it would take `got` into a commit without `handled`.
+    hub.store.submit(row_and_answer(id), looked, urgent=False)
+
+
+def _time_out(hub: Hub, waiter: Waiter) -> None:
+    forget_waiter(hub, waiter)
+
+    def looked(row: Row | None) -> None:
+        state = receipt_of_row(row)["state"] if isinstance(row, dict) else "unknown"
+        text = f"{waiter.id} is {state}, not yet {WANTS[waiter.want]}"
+        hub.fail(waiter.request, TimedOut(text, id=waiter.id, state=state))
+
+    hub.store.submit(lambda store: store.find(waiter.id), looked)
