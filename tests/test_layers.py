@@ -24,6 +24,7 @@ PURE: Final = (
     "broker.protocol",
     "broker.errors",
     "broker.core.mailbox",
+    "broker.store.rows",
     "broker.pubsub.sequences",
     "adapters.abilities",
     "adapters.base",
