@@ -42,6 +42,12 @@ def test_no_private_name_stands_elsewhere(file: Path) -> None:
     assert not found - STANDARD
 
 
+@pytest.mark.parametrize("file", sorted(ROOM.glob("public_*.py")), ids=lambda file: str(file.stem))
+def test_the_public_way_names_none(file: Path) -> None:
+    """HERMES-2.15: what Hermes offers needs no look inside."""
+    assert not set(private_names(ast.parse(file.read_text(encoding="utf-8"))))
+
+
 def test_they_stand_here() -> None:
     """The test above sees each way to name one."""
     trees = [ast.parse(file.read_text(encoding="utf-8")) for file in ROOM.glob("*.py")]
