@@ -15,7 +15,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from wakebus.adapters.base import File
 from wakebus.adapters.delivery import attachments
 
 OUTLIVE_S: Final = 3600.0
@@ -50,10 +49,6 @@ class AttachmentMemory:
     def full(self) -> str:
         """Return why a file waits that there is no room for."""
         return f"files of {attachments.megabytes(MOST)} are under way; this one comes after them"
-
-    def load(self, body: Mapping[str, Any]) -> File | None:
-        """Return the file of a message, None without one. Raises Rejected and Unavailable."""
-        return attachments.load(body, self._folder) if self._folder is not None else None
 
     def expire(self, body: Mapping[str, Any], now: float) -> None:
         """The message of this body has ended, and nobody can have it sent again."""

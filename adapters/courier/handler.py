@@ -20,16 +20,17 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from wakebus.adapters import channel
 from wakebus.adapters.base import ChannelResult, File, Outgoing, Transport
 from wakebus.adapters.courier.attachment_memory import FULL_S, AttachmentMemory
 from wakebus.adapters.courier.delivery_log import DeliveryLog, MessageRecord, Overtaken
 from wakebus.adapters.courier.lane_backoff import FIRST_WAIT_S, LaneBackoff
+from wakebus.adapters.delivery import attachments
 from wakebus.adapters.delivery.adapter_calls import GuardedAdapter
 from wakebus.adapters.delivery.context import DeliveryContext, MemoryRecord
-from wakebus.adapters.delivery.deliver import deliver, reply_to_of, resolve_chat, result_of
+from wakebus.adapters.delivery.deliver import deliver, outgoing_of, result_of
 from wakebus.adapters.delivery.retry import STOPS
 from wakebus.adapters.errors import DeliveryError, NotSent, Rejected, Uncertain
 from wakebus.adapters.pacing.admission import AdmissionControl, Permit
@@ -57,6 +58,19 @@ class Order(NamedTuple):
     home: str
 
 
+class Ended(NamedTuple):
+    """
+    What became of a message.
+
+    work: what is certain of the work on it, for the time that it waits. held: only held back.
+    """
+
+    result: ChannelResult
+    record: MessageRecord | None = None
+    work: WorkDone = ""
+    held: bool = False
+
+
 class Courier:
     """
     The handler. `env`, `now`, `jitter`, transports, log and admission are given by the host.
@@ -75,7 +89,7 @@ class Courier:
         now: Callable[[], float] = time.time,
         jitter: Callable[[], float] = random.random,
     ) -> None:
-        self._log, self._env, self._now = delivery_log, env, now
+        self._log, self._env, self._folder, self._now = delivery_log, env, folder, now
         self.admission = admission or AdmissionControl(env)
         self.attachments = AttachmentMemory(folder)
         self._backoff = LaneBackoff(jitter)
@@ -117,27 +131,14 @@ class Courier:
         self.admission.restore_cooldowns({name: at - now for name, at in saved.items()})
 
     def _handle(self, delivery: Delivery, halt: threading.Event) -> Outcome:
-        message = delivery.message
         try:
-            order = self._read(message)
-            chat = order.chat
-            permit = self.admission.permit(chat.target, chat.card.limits, message.id)
-        except DeliveryError as exc:
-            return self._conclude(message, self._redacted(result_of(exc)))
-        record: MessageRecord | None = None
-        work: WorkDone = ""
-        with permit:
-            try:
-                with self._admit(message, permit) as file:
-                    record = self._record(delivery, order)
-                    result = self._deliver(delivery, order, file, permit, record, halt)
-                    work = work_of(result, record)
-            except DeliveryError as exc:
-                result = result_of(exc, chat.target)
-            except NotNow as exc:  # whatever else it raises: the message is no longer ours
-                return Later(FIRST_WAIT_S, f"the broker could not store the start: {exc.text}")
-            permit.result = result = self._redacted(result)
-        return self._conclude(message, result, record, held=permit.untried, work=work)
+            order = self._read(delivery.message)
+            ended = self._carry_out(delivery, order, halt)
+        except DeliveryError as exc:  # of reading: there is no chat yet that could be told of
+            ended = Ended(self._redacted(result_of(exc)))
+        except NotNow as exc:  # whatever else it raises: the message is no longer ours
+            return Later(FIRST_WAIT_S, f"the broker could not store the start: {exc.text}")
+        return self._conclude(delivery.message, ended)
 
     def _read(self, message: Message) -> Order:
         """Return what it asks for, or raise; of a bare platform parts may be in an earlier home."""
@@ -145,18 +146,28 @@ class Courier:
             raise Rejected("the message names no channel; write body.channel, as feishu:oc_1")
         if not message.text.strip() and message.body.get("file") is None:
             raise Rejected("the message has no text (body.text) and no file (body.file)")
-        outgoing = Outgoing(
-            message.text,
-            message.id,
-            reply_to=reply_to_of(message.body),
-            webhook=session_webhook(message.body, self._now()),
-        )
+        outgoing = outgoing_of(message.text, message.id, message.body, self._now())
         asked = channel.parse(message.channel)
-        if asked.chat_id is not None:
-            return Order(outgoing, resolve_chat(asked, self._env()), "")
-        begun = self._log.chat(message.id)
-        chat = resolve_chat(channel.parse(begun) if begun else asked, self._env())
-        return Order(outgoing, chat, begun or chat.token)
+        bare = asked.chat_id is None
+        begun = self._log.chat(message.id) if bare else ""
+        chat = GuardedAdapter.resolve(channel.parse(begun) if begun else asked, self._env())
+        return Order(outgoing, chat, (begun or chat.token) if bare else "")
+
+    def _carry_out(self, delivery: Delivery, order: Order, halt: threading.Event) -> Ended:
+        """Admit, record and deliver; return what became of it. Raises DeliveryError before all."""
+        message, target = delivery.message, order.chat.target
+        record: MessageRecord | None = None
+        work: WorkDone = ""
+        with self.admission.permit(target, order.chat.card.limits, message.id) as permit:
+            try:
+                with self._admit(message, permit) as file:
+                    record = self._record(delivery, order)
+                    result = self._deliver(delivery, order, file, permit, record, halt)
+                    work = work_of(result, record)
+            except DeliveryError as exc:
+                result = result_of(exc, target)
+            permit.result = result = self._redacted(result)
+        return Ended(result, record, work, held=permit.untried)
 
     @contextmanager
     def _admit(self, message: Message, permit: Permit) -> Iterator[File | None]:
@@ -165,7 +176,7 @@ class Courier:
             if not reserved:
                 permit.defer(self.attachments.full(), FULL_S)
             permit.enter()
-            yield self.attachments.load(message.body)
+            yield attachments.load(message.body, self._folder)
 
     def _record(self, delivery: Delivery, order: Order) -> MessageRecord | None:
         """
@@ -217,16 +228,9 @@ class Courier:
             return result
         return replace(result, reason=redact(result.reason, secrets))
 
-    def _conclude(
-        self,
-        message: Message,
-        result: ChannelResult,
-        record: MessageRecord | None = None,
-        *,
-        held: bool = False,
-        work: WorkDone = "",
-    ) -> Outcome:
+    def _conclude(self, message: Message, ended: Ended) -> Outcome:
         """Return what the broker is told, and keep the record accordingly."""
+        result, record, work, held = ended
         # A success is told by the message's own outcome; what is held back was not tried.
         level = logging.DEBUG if result.result == "sent" or held else logging.WARNING
         to = result.chat or message.channel or "no channel"
@@ -249,13 +253,3 @@ def work_of(result: ChannelResult, record: MessageRecord | None) -> WorkDone:
         return "maybe"
     done = record.parts() if record else result.done
     return "none" if result.result == "not_sent" and not done else ""
-
-
-def session_webhook(body: Mapping[str, Any], now: float) -> str | None:
-    """Return the URL of `body.session_webhook` {"url", "expires_at": Unix s} while it is good."""
-    held = body.get("session_webhook")
-    if not isinstance(held, Mapping):
-        return None
-    url, until = held.get("url"), held.get("expires_at")
-    good = isinstance(until, int | float) and not isinstance(until, bool) and now < until
-    return url if isinstance(url, str) and url and good else None

@@ -8,11 +8,12 @@ here, so that all others speak of ways, tokens and uploads.
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Self, TypeVar
+from typing import TypeVar
 
+from wakebus.adapters import registry
 from wakebus.adapters.abilities import HasToken, HasWays, KeysByWay, LooksUp, Measures, Uploads
 from wakebus.adapters.base import (
     Adapter,
@@ -26,13 +27,15 @@ from wakebus.adapters.base import (
     Token,
     length,
 )
-from wakebus.adapters.delivery.split import split
+from wakebus.adapters.channel import Channel
+from wakebus.adapters.delivery.split import Measure, split
 from wakebus.adapters.errors import (
     BrokenAdapter,
     DeliveryError,
     Rejected,
     Unavailable,
 )
+from wakebus.adapters.settings.home_channel import resolve
 
 T = TypeVar("T")
 
@@ -67,14 +70,20 @@ class GuardedAdapter:
     target: Target
 
     @classmethod
-    def create(
-        cls, make: Callable[[], Adapter], platform: str, chat_id: str, thread: str | None
-    ) -> Self:
-        """Return a chat of an adapter that `make` makes. Raises BadSetting and BadTarget."""
-        return guarded(platform, lambda: cls._parsed(make(), chat_id, thread))
+    def resolve(
+        cls, channel: Channel, env: Mapping[str, str], load: registry.LoadAdapter = registry.load
+    ) -> "GuardedAdapter":
+        """Return the chat that a channel names, or raise Rejected; no IO on any platform."""
+        kind = load(channel.platform)
+        found = resolve(channel, env)
+
+        def step() -> "GuardedAdapter":
+            return cls._parsed(kind(env), found.chat_id or "", found.thread)
+
+        return guarded(channel.platform, step)
 
     @classmethod
-    def _parsed(cls, adapter: Adapter, chat_id: str, thread: str | None) -> Self:
+    def _parsed(cls, adapter: Adapter, chat_id: str, thread: str | None) -> "GuardedAdapter":
         target = adapter.parse_target(chat_id, thread)
         if isinstance(target, Target) and isinstance(adapter.capabilities, Capabilities):
             return cls(adapter, target)
@@ -95,26 +104,26 @@ class GuardedAdapter:
     @property
     def token(self) -> str:
         """The channel token that leads to just this chat, "" where none does."""
+        token = str(self.target)
         try:
-            found = self._at_token(str(self.target))
+            return token if str(self._at_token(token).target) == token else ""
         except Exception:
             return ""
-        return str(self.target) if str(found.target) == str(self.target) else ""
 
-    def at(self, target: Target) -> Self:
+    def at(self, target: Target) -> "GuardedAdapter":
         """Return another chat of the same adapter."""
         return replace(self, target=target)
 
-    def at_id(self, chat_id: str) -> Self:
+    def at_id(self, chat_id: str) -> "GuardedAdapter":
         """Return the chat that has this id, in the same thread, or raise BadTarget."""
         thread = self.target.thread
         return guarded(self.platform, lambda: self._parsed(self.adapter, chat_id, thread))
 
-    def at_token(self, token: str) -> Self:
+    def at_token(self, token: str) -> "GuardedAdapter":
         """Return the chat whose `token` this is, or raise BadTarget."""
         return guarded(self.platform, lambda: self._at_token(token))
 
-    def _at_token(self, token: str) -> Self:
+    def _at_token(self, token: str) -> "GuardedAdapter":
         chat_id, _, thread = token.partition(":")[2].partition("?thread=")
         return self._parsed(self.adapter, chat_id, thread or None)
 
@@ -125,7 +134,7 @@ class GuardedAdapter:
             return None
         return guarded(self.platform, lambda: adapter.lookup(self.target))
 
-    def parse_lookup(self, answer: Response) -> Self:
+    def parse_lookup(self, answer: Response) -> "GuardedAdapter":
         """Return the chat one step nearer."""
         assert isinstance(self.adapter, LooksUp)
         found = self.adapter.parse_lookup(self.target, answer)
@@ -151,16 +160,21 @@ class GuardedAdapter:
 
     # --- a text and its requests ----------------------------------------------------------
 
-    def measure(self, text: str) -> int:
-        """Return the size of a text as the platform counts it; may raise anything."""
+    @property
+    def measure(self) -> Measure:
+        """What counts a text as the platform does; it may raise anything."""
         if isinstance(self.adapter, Measures):
-            return self.adapter.measure(text)
-        return length(text, self.card.unit)
+            return self.adapter.measure
+        return self._length
+
+    @property
+    def _length(self) -> Measure:
+        return partial(length, unit=self.card.unit)
 
     def split(self, text: str) -> list[str]:
         """Return a text in parts that the platform takes, or raise Rejected."""
-        limit, least = self.card.max_text, partial(length, unit=self.card.unit)
-        return guarded(self.platform, lambda: split(text, self.measure, limit, least))
+        limit, measure, least = self.card.max_text, self.measure, self._length
+        return guarded(self.platform, lambda: split(text, measure, limit, least))
 
     def ways(self, outgoing: Outgoing) -> list[str]:
         """Return the ways to this chat, best first; [""] for an adapter that knows one only."""
@@ -187,9 +201,13 @@ class GuardedAdapter:
     def upload(self, outgoing: Outgoing) -> Request | None:
         """Return the next request that brings the outgoing file there, None when it is there."""
         adapter = self.adapter
-        if not isinstance(adapter, Uploads):
+        if outgoing.file is None or not isinstance(adapter, Uploads):
             return None
         return guarded(self.platform, lambda: adapter.upload(self.target, outgoing))
+
+    def uploads(self, outgoing: Outgoing) -> bool:
+        """Whether its file must be brought there first."""
+        return outgoing.file is not None and self.upload(_bare(outgoing)) is not None
 
     def parse_upload(self, file: File, answer: Response) -> File:
         """Return the file with what the platform said of it."""
@@ -241,10 +259,10 @@ class GuardedAdapter:
 
     def _by_way(self, outgoing: Outgoing, way: str) -> Outgoing:
         token = "-" if self.token_request(way) else ""
-        return replace(bare(outgoing), way=way, token=token)
+        return replace(_bare(outgoing), way=way, token=token)
 
 
-def bare(outgoing: Outgoing) -> Outgoing:
+def _bare(outgoing: Outgoing) -> Outgoing:
     """Return it with one byte of its file: what is only asked need not make a form of 20 MiB."""
     file = outgoing.file
     return outgoing if file is None else replace(outgoing, file=replace(file, data=file.data[:1]))

@@ -69,14 +69,14 @@ def store(path: Path, folder: Path) -> dict[str, Any]:
     }
 
 
-def load(body: Mapping[str, Any], folder: Path) -> File | None:
+def load(body: Mapping[str, Any], folder: Path | None) -> File | None:
     """
-    Return the file of a message's body, None where it has none.
+    Return the file of a message's body, None where it has none, or the host no folder for any.
 
     Raises Rejected for what is no copy of ours or was changed, Unavailable when it cannot be read.
     """
     held = body.get("file")
-    if held is None:
+    if held is None or folder is None:
         return None
     copy, size, digest = _described(held)
     name = clean_name(str(held.get("name")))

@@ -1,5 +1,5 @@
 """
-One delivery: from a channel token to a channel result.
+One delivery: from what a message asks for to a channel result.
 
 Rule 1: only here do delivery errors become channel results. Rule 2: a text is cleaned, then split
 as the adapter measures it, then its parts go out one after the other (parts.py), and a file after
@@ -16,29 +16,17 @@ from typing import Any, Final
 
 from wakebus.adapters import registry
 from wakebus.adapters.base import ChannelResult, Outgoing, Target
-from wakebus.adapters.channel import Channel
 from wakebus.adapters.delivery.adapter_calls import GuardedAdapter
 from wakebus.adapters.delivery.attachments import megabytes
 from wakebus.adapters.delivery.context import DeliveryContext
 from wakebus.adapters.delivery.parts import PartSender
+from wakebus.adapters.delivery.platform_client import PlatformClient
 from wakebus.adapters.delivery.split_cache import SplitCache
 from wakebus.adapters.errors import DeliveryError, Rejected, Uncertain, place_of
 from wakebus.adapters.sanitize import line, plain
-from wakebus.adapters.settings.home_channel import resolve
 from wakebus.adapters.settings.redact import redact
 
 LONGEST_ID: Final = 200  # of a message, at a platform
-
-
-def resolve_chat(
-    channel: Channel, env: Mapping[str, str], load: registry.LoadAdapter = registry.load
-) -> GuardedAdapter:
-    """Return the chat that a channel names, or raise Rejected; no IO on any platform."""
-    kind = load(channel.platform)
-    found = resolve(channel, env)
-    return GuardedAdapter.create(
-        lambda: kind(env), channel.platform, found.chat_id or "", found.thread
-    )
 
 
 def deliver(chat: GuardedAdapter, message: Outgoing, context: DeliveryContext) -> ChannelResult:
@@ -54,7 +42,7 @@ def deliver(chat: GuardedAdapter, message: Outgoing, context: DeliveryContext) -
     parts: Sequence[Outgoing] = ()
     try:
         parts = parts_of(chat, message, context.splits)
-        sender = PartSender(chat, context, parts)
+        sender = PartSender(PlatformClient(chat, context), context, parts)
         id_ = sender.send_all()
     except DeliveryError as exc:
         return _failed(exc, chat.target, sender, len(parts))
@@ -67,11 +55,12 @@ def deliver(chat: GuardedAdapter, message: Outgoing, context: DeliveryContext) -
 
 def parts_of(chat: GuardedAdapter, message: Outgoing, splits: SplitCache) -> list[Outgoing]:
     """Return what goes out of a message, part by part, each with its key. Raises Rejected."""
-    whole, file, key = plain(message.text), message.file, message.key
-    if not whole.strip() and file is None:
-        raise Rejected("the message has no text")
+    file, key = message.file, message.key
     if file is not None:
         check_size(chat, len(file.data))
+    whole = plain(message.text)
+    if not whole.strip() and file is None:
+        raise Rejected("the message has no text")
     texts = splits.get(f"{chat.platform} {key}", whole, partial(chat.split, whole))
     part = replace(message, whole=whole, file=None, reply_to=None)
     parts = [replace(part, text=text) for text in texts]
@@ -83,6 +72,15 @@ def parts_of(chat: GuardedAdapter, message: Outgoing, splits: SplitCache) -> lis
     return [replace(part, key=f"{key}.{number}") for number, part in enumerate(parts, 1)]
 
 
+def outgoing_of(text: str, key: str, body: Mapping[str, Any], now: float) -> Outgoing:
+    """
+    Return what a message asks to go out, still without its file. Raises Rejected.
+
+    body: the message's, of which `reply_to` and `session_webhook` count. now: Unix seconds.
+    """
+    return Outgoing(text, key, webhook=session_webhook(body, now), reply_to=reply_to_of(body))
+
+
 def reply_to_of(body: Mapping[str, Any]) -> str | None:
     """Return `body.reply_to`, the platform's id of what is answered, or raise Rejected."""
     held = body.get("reply_to")
@@ -92,6 +90,16 @@ def reply_to_of(body: Mapping[str, Any]) -> str | None:
         most = f"1 to {LONGEST_ID} characters on one line"
         raise Rejected(f"body.reply_to is no message's id; write the platform's own, {most}")
     return held
+
+
+def session_webhook(body: Mapping[str, Any], now: float) -> str | None:
+    """Return the URL of `body.session_webhook` {"url", "expires_at": Unix s} while it is good."""
+    held = body.get("session_webhook")
+    if not isinstance(held, Mapping):
+        return None
+    url, until = held.get("url"), held.get("expires_at")
+    good = isinstance(until, int | float) and not isinstance(until, bool) and now < until
+    return url if isinstance(url, str) and url and good else None
 
 
 def check_size(chat: GuardedAdapter, size: int) -> None:

@@ -18,7 +18,7 @@ from typing import Final, TypeVar
 
 from wakebus.adapters.base import File, Outgoing, Request, Response, Sent, Token, Transport
 from wakebus.adapters.delivery.adapter_calls import GuardedAdapter
-from wakebus.adapters.delivery.context import DeliveryContext
+from wakebus.adapters.delivery.context import DeliveryContext, recorded
 from wakebus.adapters.errors import (
     BrokenAdapter,
     DeliveryError,
@@ -38,9 +38,10 @@ UPLOADS: Final = 4  # requests; Slack's takes two, Matrix's two
 
 def performer(performers: Mapping[str, Transport], request: Request) -> Transport:
     """Return what performs this request, or raise Rejected."""
-    if request.scheme not in performers:
-        raise Rejected(f"nothing here speaks {request.scheme!r}")
-    return performers[request.scheme]
+    scheme = request.scheme
+    if scheme not in performers:
+        raise Rejected(f"nothing here speaks {scheme!r}")
+    return performers[scheme]
 
 
 def ask_platform(
@@ -67,16 +68,15 @@ def ask_platform(
 
 class PlatformClient:
     """
-    That of one delivery. Not thread-safe. `chat`: where requests go.
-
-    begun: the token of the chat in which parts were begun, "" for nowhere.
+    That of one delivery. Not thread-safe. `chat`: where requests go; `place`: its token.
     """
 
-    def __init__(self, chat: GuardedAdapter, context: DeliveryContext, begun: str) -> None:
+    def __init__(self, chat: GuardedAdapter, context: DeliveryContext) -> None:
         self._performers, self._permit = context.performers, context.permit
         self._tokens, self._lookups = context.tokens, context.lookups
         self.chat = self._home = self._asked = chat
-        self._begun = begun
+        self.place = ""
+        self._begun = recorded(context.record.found)
         self._moved = self._told = False
 
     # --- where the chat is ----------------------------------------------------------------
@@ -98,6 +98,7 @@ class PlatformClient:
                 self._home = there  # it moved there
         ask = partial(self._ask, without="the chat was not looked up")
         self.chat = self._shared(partial(self._lookups.find, there, ask))
+        self.place = self.chat.token
 
     def follow(self, moved: Moved) -> None:
         """Take the chat's new id for this and all that follows; raise Rejected the second time."""
@@ -118,7 +119,7 @@ class PlatformClient:
     # --- requests -------------------------------------------------------------------------
 
     def get_token(self, asked: Request) -> str:
-        """Return the access token that `asked` gets, kept or fetched."""
+        """Return the access token that `asked` gets, cached or fetched."""
         return self._shared(partial(self._tokens.get, asked, self._fetch_token))
 
     def _fetch_token(self, request: Request) -> Token:

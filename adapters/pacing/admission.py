@@ -13,7 +13,7 @@ Rule 5: no text of a message, no credential; all memory bounded.
 import logging
 import threading
 import time
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NoReturn, Self
 
@@ -24,6 +24,7 @@ from wakebus.adapters.pacing.chat_lease import SOON_S, ChatLeases
 from wakebus.adapters.pacing.circuit_breaker import FAILURE_THRESHOLD, CircuitBreaker
 from wakebus.adapters.pacing.cooldowns import Cooldowns, ScopeKey
 from wakebus.adapters.pacing.counters import DeliveryCounters
+from wakebus.adapters.pacing.rate_buckets import RateRule
 from wakebus.adapters.pacing.rate_limiter import RateLimiter, effective_limits, rules_for
 
 log = logging.getLogger(__name__)
@@ -56,7 +57,7 @@ class AdmissionControl:
         self._circuits: OrderedDict[ScopeKey, CircuitBreaker] = OrderedDict()
         self._cooldowns, self._leases = Cooldowns(), ChatLeases()
         self._said: dict[str, str] = {}
-        self._bulkheads: dict[str, Bulkhead] = {}
+        self._bulkheads: defaultdict[str, Bulkhead] = defaultdict(Bulkhead)
         self._counters = DeliveryCounters()
 
     def permit(self, target: Target, limits: Sequence[Limit], key: str) -> "Permit":
@@ -67,7 +68,7 @@ class AdmissionControl:
             if self._said.get(name) != env[name]:
                 self._said[name] = env[name]
                 log.warning("%s: %s; the platform's own limits hold until then", name, fault)
-        return Permit(self, target, key, found)
+        return Permit(self, target, key, rules_for(target, found))
 
     def state(self, wall: float) -> dict[str, dict[str, Any]]:
         """
@@ -113,7 +114,7 @@ class AdmissionControl:
                 self._limiter.cancel(permit.key)  # a slot is reserved by whose turn it is
                 raise Held(BEHIND, retry_after=wait)
             self._check_circuits(permit, now)
-            bulkhead = self._bulkheads.setdefault(permit.platform, Bulkhead())
+            bulkhead = self._bulkheads[permit.platform]
             if wait := bulkhead.wait(permit.key, now):
                 raise Held(f"{permit.platform}: {CROWDED}", retry_after=wait)
             self._check_limits(permit, now)
@@ -147,8 +148,7 @@ class AdmissionControl:
         with self._lock:
             now = self._ticks()
             self._limiter.finish(permit.key, now)
-            if bulkhead := self._bulkheads.get(permit.platform):
-                bulkhead.release(permit.key, None if permit.failed else now)
+            self._bulkheads[permit.platform].release(permit.key, None if permit.failed else now)
             for name in permit.names:
                 self._learn(name, permit, now)
             if isinstance(error, Throttled):
@@ -184,8 +184,7 @@ class AdmissionControl:
             now = self._ticks()
             self._limiter.cancel(permit.key, reserved=not permit.held)
             self._leases.release(permit.lease, permit.key, _comes_again(result), now)
-            if bulkhead := self._bulkheads.get(permit.platform):
-                bulkhead.release(permit.key, None)
+            self._bulkheads[permit.platform].release(permit.key, None)
             for name in permit.names:
                 if circuit := self._circuits.get(name):
                     circuit.release(permit.key)
@@ -221,12 +220,12 @@ class Permit:
     """
 
     def __init__(
-        self, control: AdmissionControl, target: Target, key: str, limits: Sequence[Limit]
+        self, control: AdmissionControl, target: Target, key: str, rules: list[RateRule]
     ) -> None:
         self._control, self.key = control, key
         self.platform, self.chat, self.lease = target.platform, target.chat_id, str(target)
         self.names: tuple[ScopeKey, ScopeKey] = ((self.platform,), (self.platform, self.chat))
-        self.rules = rules_for(target, limits)
+        self.rules = rules
         self.held = self.failed = self.throttled = False
         self.result: ChannelResult | None = None
         # The words of the request before; redacted by whoever shows them.

@@ -62,7 +62,7 @@ def effective_limits(
     return found, faults
 
 
-def rules_for(target: Target, found: Sequence[Limit]) -> list[RateRule]:
+def rules_for(target: Target, limits: Sequence[Limit]) -> list[RateRule]:
     """Return the buckets that a message to this chat goes through."""
     return [
         RateRule(
@@ -71,7 +71,7 @@ def rules_for(target: Target, found: Sequence[Limit]) -> list[RateRule]:
             limit.seconds,
             limit.refills,
         )
-        for limit in found
+        for limit in limits
         if not limit.kinds or target.kind in limit.kinds
     ]
 

@@ -22,7 +22,8 @@ from fakes.desk import Desk, running
 from fakes.synapse import Synapse
 from wakebus.adapters.base import ChannelResult, File, Outgoing, Request, Response
 from wakebus.adapters.channel import parse
-from wakebus.adapters.delivery.deliver import deliver, resolve_chat
+from wakebus.adapters.delivery.adapter_calls import GuardedAdapter
+from wakebus.adapters.delivery.deliver import deliver
 from wakebus.adapters.errors import Uncertain
 from wakebus.adapters.inspect.credential_check import check_credential
 from wakebus.adapters.platforms.matrix import Matrix
@@ -220,7 +221,7 @@ def test_a_long_text(house: House, carrier: Carrier, text: str) -> None:
 
 def test_an_event_that_is_too_large(house: House, carrier: Carrier) -> None:
     """ADP-16.7: what is over the limit would be refused by the server, finally."""
-    chat = resolve_chat(parse(f"matrix:{house.room}"), house.env())
+    chat = GuardedAdapter.resolve(parse(f"matrix:{house.room}"), house.env())
     assert isinstance(chat.adapter, Matrix)
     chat.adapter.measure = lambda text: 1  # type: ignore[method-assign]
     result = deliver(chat, Outgoing("x" * 70_000, "large"), carrier.context)

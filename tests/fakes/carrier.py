@@ -5,8 +5,9 @@ from dataclasses import replace
 
 from wakebus.adapters.base import ChannelResult, File, Outgoing, Progress, Request, Response
 from wakebus.adapters.channel import parse
+from wakebus.adapters.delivery.adapter_calls import GuardedAdapter
 from wakebus.adapters.delivery.context import DeliveryContext, MemoryRecord
-from wakebus.adapters.delivery.deliver import deliver, resolve_chat, result_of
+from wakebus.adapters.delivery.deliver import deliver, result_of
 from wakebus.adapters.errors import DeliveryError
 from wakebus.adapters.transports.https import Https
 
@@ -39,7 +40,7 @@ class Carrier:
     ) -> ChannelResult:
         """Deliver; a channel that cannot be resolved is its result."""
         try:
-            chat = resolve_chat(parse(channel), self.env)
+            chat = GuardedAdapter.resolve(parse(channel), self.env)
         except DeliveryError as exc:
             return result_of(exc)
         context = replace(self.context, record=progress or MemoryRecord())

@@ -17,7 +17,7 @@ from wakebus.adapters.base import File, Outgoing
 from wakebus.adapters.courier.status_file import elsewhere, read_status
 from wakebus.adapters.delivery import attachments
 from wakebus.adapters.delivery.adapter_calls import GuardedAdapter
-from wakebus.adapters.delivery.deliver import check_size, reply_to_of, resolve_chat
+from wakebus.adapters.delivery.deliver import check_size, reply_to_of
 from wakebus.adapters.errors import BadChannel, Unavailable
 from wakebus.adapters.settings.environment import Environment
 from wakebus.broker.client.client import Client
@@ -91,7 +91,7 @@ def run(args: argparse.Namespace) -> int:
     env = settings()
     check_home(args.channel, settings.file)
     asked = channel.parse(args.channel)
-    chat = resolve_chat(asked, env)  # a wrong one is told before anything is queued
+    chat = GuardedAdapter.resolve(asked, env)  # a wrong one is told before anything is queued
     if asked.chat_id is None:  # what is shown is where it goes
         body["channel"] = chat.token or args.channel
     if args.file is not None:
@@ -198,7 +198,7 @@ def dry_run(args: argparse.Namespace, body: Mapping[str, Any], env: Mapping[str,
     """Show what would be sent; no network, no bus."""
     from wakebus.adapters.inspect.dry_run import dry_run
 
-    chat = resolve_chat(channel.parse(args.channel), env)
+    chat = GuardedAdapter.resolve(channel.parse(args.channel), env)
     now = time.time()
     key = checked_id(args, body, now)
     file = None if args.file is None else _read(Path(args.file))

@@ -22,9 +22,9 @@ def spooled(folder: Path, text: str = "rows") -> dict[str, Any]:
 
 def test_read(tmp_path: Path) -> None:
     """ADP-6.21: what was stored; None for a message without a file."""
-    found = AttachmentMemory(tmp_path).load(spooled(tmp_path))
+    found = attachments.load(spooled(tmp_path), tmp_path)
     assert found and found.data == b"rows" and found.name == "a.txt"
-    assert AttachmentMemory(tmp_path).load({"text": "hi"}) is None
+    assert attachments.load({"text": "hi"}, tmp_path) is None
 
 
 def test_removed_an_hour_after_the_end(tmp_path: Path) -> None:
@@ -33,10 +33,10 @@ def test_removed_an_hour_after_the_end(tmp_path: Path) -> None:
     memory.expire(body, 1000.0)
     memory.expire({"text": "without"}, 1000.0)
     memory.sweep(1000.0 + OUTLIVE_S - 1)
-    assert memory.load(body)
+    assert attachments.load(body, tmp_path)
     memory.sweep(1000.0 + OUTLIVE_S)
     with pytest.raises(Rejected, match="its copy is gone"):
-        memory.load(body)
+        attachments.load(body, tmp_path)
 
 
 def test_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,8 +12,8 @@ from fakes.handing import NOW, MakeDesk, Taken, Wire, say
 from wakebus.adapters.base import Capabilities, Limit, Outgoing, Request, Response, Target
 from wakebus.adapters.courier import attachment_memory
 from wakebus.adapters.courier.delivery_log import DeliveryLog
-from wakebus.adapters.courier.handler import session_webhook
 from wakebus.adapters.delivery import attachments
+from wakebus.adapters.delivery.deliver import session_webhook
 from wakebus.adapters.errors import DeliveryError, Rejected, Throttled, Unavailable, Uncertain
 from wakebus.adapters.platforms.console import Console
 from wakebus.broker import Later, Refusal

@@ -7,6 +7,7 @@ import pytest
 
 from fakes.probe import TARGET, Filer, Keyed, Probe, Tokened, Uploader, Ways, raises
 from wakebus.adapters.base import Capabilities, File, Outgoing, Target, Token
+from wakebus.adapters.channel import parse
 from wakebus.adapters.delivery.adapter_calls import GuardedAdapter, checked_token, guarded
 from wakebus.adapters.errors import (
     BadSetting,
@@ -78,7 +79,8 @@ def test_tokens() -> None:
 
 def test_chats() -> None:
     """ADP-5.5: what is no target, or of no adapter, is a bug of it by name."""
-    assert GuardedAdapter.create(Probe, "probe", "bob", None).target.chat_id == "bob"
+    found = GuardedAdapter.resolve(parse("probe:bob"), {}, lambda platform: Probe)
+    assert found.target.chat_id == "bob"
     assert chat(Probe()).at_id("bob").token == "probe:bob"
     assert chat(Probe()).at_token("probe:bob?thread=7").target == Target("probe", "bob", "7")
 
@@ -87,7 +89,7 @@ def test_chats() -> None:
             return chat_id
 
     with pytest.raises(BrokenAdapter):
-        GuardedAdapter.create(Crooked, "probe", "bob", None)
+        GuardedAdapter.resolve(parse("probe:bob"), {}, lambda platform: Crooked)
     with pytest.raises(BrokenAdapter):
         chat(Crooked()).at_id("bob")
     assert chat(Crooked()).token == ""

@@ -13,7 +13,7 @@ from wakebus.adapters.base import Outgoing, Response, Sent
 from wakebus.adapters.channel import parse
 from wakebus.adapters.delivery.adapter_calls import GuardedAdapter
 from wakebus.adapters.delivery.context import DeliveryContext
-from wakebus.adapters.delivery.deliver import deliver, parts_of, resolve_chat, result_of
+from wakebus.adapters.delivery.deliver import deliver, parts_of, result_of
 from wakebus.adapters.delivery.split_cache import SplitCache
 from wakebus.adapters.errors import (
     BadChannel,
@@ -177,9 +177,9 @@ def load(kind: Any) -> Callable[[str], Any]:
     return lambda platform: kind
 
 
-def test_resolve_chat() -> None:
+def test_resolve() -> None:
     """ADP-7.1: a token becomes adapter and chat, a bare platform its home channel."""
-    chat = resolve_chat(parse("console"), {"CONSOLE_HOME_CHANNEL": "console:alice"})
+    chat = GuardedAdapter.resolve(parse("console"), {"CONSOLE_HOME_CHANNEL": "console:alice"})
     assert isinstance(chat.adapter, Console) and chat.token == "console:alice"
 
 
@@ -196,15 +196,17 @@ def test_resolve_chat() -> None:
 def test_bad_addresses(token: str, error: type[DeliveryError], named: str) -> None:
     """ADP-7.5: an unknown platform is said before a missing home channel; each names its part."""
     with pytest.raises(error, match=named):
-        resolve_chat(parse(token), {})
+        GuardedAdapter.resolve(parse(token), {})
 
 
 def test_an_adapter_that_cannot_be_built() -> None:
     """ADP-5.5: a missing setting is named; a bug in the constructor is the adapter's, by name."""
     with pytest.raises(BadSetting, match="PROBE_TOKEN"):
-        resolve_chat(parse("probe:a"), {}, load(raises(BadSetting("PROBE_TOKEN is not set"))))
+        GuardedAdapter.resolve(
+            parse("probe:a"), {}, load(raises(BadSetting("PROBE_TOKEN is not set")))
+        )
     with pytest.raises(BrokenAdapter, match="'probe' failed: KeyError") as caught:
-        resolve_chat(parse("probe:a"), {}, load(raises(KeyError(HUSH))))
+        GuardedAdapter.resolve(parse("probe:a"), {}, load(raises(KeyError(HUSH))))
     assert HUSH not in caught.value.text
 
 
@@ -221,7 +223,7 @@ class NoCard:
 def test_what_is_no_adapter(kind: object) -> None:
     """ADP-5.5: an entry point that leads to no adapter is named; the courier lives."""
     with pytest.raises(BrokenAdapter, match="'probe' failed"):
-        resolve_chat(parse("probe:a"), {}, load(kind))
+        GuardedAdapter.resolve(parse("probe:a"), {}, load(kind))
 
 
 def test_asking_for_an_address_is_cheap() -> None:

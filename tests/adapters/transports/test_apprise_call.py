@@ -11,8 +11,9 @@ import pytest
 from fakes.receiver import Receiver, receiving
 from wakebus.adapters.base import ChannelResult, Outgoing
 from wakebus.adapters.channel import parse
+from wakebus.adapters.delivery.adapter_calls import GuardedAdapter
 from wakebus.adapters.delivery.context import DeliveryContext
-from wakebus.adapters.delivery.deliver import deliver, resolve_chat
+from wakebus.adapters.delivery.deliver import deliver
 from wakebus.adapters.platforms.apprise import Apprise
 from wakebus.adapters.transports import apprise_call
 from wakebus.adapters.transports.apprise_call import AppriseCalls
@@ -29,7 +30,7 @@ def receiver() -> Iterator[Receiver]:
 
 def send(url: str, text: str = "hi", *, calls: AppriseCalls | None = None) -> ChannelResult:
     """Deliver to a service by its URL, as the courier does."""
-    chat = resolve_chat(parse("apprise:x"), {"APPRISE_URL_X": url})
+    chat = GuardedAdapter.resolve(parse("apprise:x"), {"APPRISE_URL_X": url})
     assert isinstance(chat.adapter, Apprise)
     context = DeliveryContext({"apprise": calls or CALLS}, sleep=lambda _: False)
     return deliver(chat, Outgoing(text, "k1"), context)
