@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import pytest
 
-from fakes.handing import Desk, MakeDesk
+from fakes.courier import Desk, MakeDesk
 from wakebus.adapters.base import Capabilities
 from wakebus.adapters.courier.delivery_log import DeliveryLog
 from wakebus.adapters.platforms.console import Console

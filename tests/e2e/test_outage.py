@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from fakes.desk import Desk
-from fakes.mute import Mute
+from fakes.silent_broker import SilentBroker
 
-MakeMute = Callable[..., Mute]
+MakeSilentBroker = Callable[..., SilentBroker]
 SEND = ("notify-hermes", "--to", "lead", "--from", "ci", "hi")
 # Longer than any of these may take by design, so that a hang fails and a slow machine does not.
 SECONDS = 30.0
@@ -26,21 +26,21 @@ EVERY: dict[str, tuple[str, ...]] = {
 
 
 @pytest.fixture
-def make_mute(own_desk: Desk) -> Iterator[MakeMute]:
+def make_silent(own_desk: Desk) -> Iterator[MakeSilentBroker]:
     """Return a maker of a stand-in that `own_desk` takes for its broker."""
-    made: list[Mute] = []
+    made: list[SilentBroker] = []
 
-    def make(error: dict[str, Any] | None = None) -> Mute:
+    def make(error: dict[str, Any] | None = None) -> SilentBroker:
         folder = own_desk.root / "bus"
         folder.mkdir()
-        made.append(Mute(folder / "broker.sock", error))
+        made.append(SilentBroker(folder / "broker.sock", error))
         address = {"router": made[-1].address, "pid": os.getpid()}
         (folder / "address.json").write_text(json.dumps(address))
         return made[-1]
 
     yield make
-    for mute in made:
-        mute.close()
+    for silent in made:
+        silent.close()
 
 
 @pytest.mark.parametrize("verb", EVERY)
@@ -81,16 +81,16 @@ def test_a_frozen_broker(own_desk: Desk) -> None:
 
 
 def test_no_receipt_is_unknown_and_the_resend_settles_it(
-    own_desk: Desk, make_mute: MakeMute
+    own_desk: Desk, make_silent: MakeSilentBroker
 ) -> None:
     """Exit 5 names the id; the same command with --id is stored once, however often it is run."""
-    mute = make_mute()
+    silent = make_silent()
     done = own_desk.run(*SEND, "--json", timeout=SECONDS)
     assert done.status == 5 and done.json["error"]["code"] == "unknown"
-    id = mute.heard[-1].payload["message"]["id"]
+    id = silent.heard[-1].payload["message"]["id"]
     assert f"--id {id}" in done.err and "it may have stored" in done.err
     assert done.json["error"]["id"] == id
-    mute.close()
+    silent.close()
     own_desk.start()
     own_desk.wakebus("endpoints", "add", "lead")
     first = own_desk.run(*SEND, "--json", "--id", id)
@@ -99,17 +99,19 @@ def test_no_receipt_is_unknown_and_the_resend_settles_it(
     assert (second.status, second.json["duplicate"]) == (0, True)
 
 
-def test_a_question_without_an_answer(own_desk: Desk, make_mute: MakeMute) -> None:
+def test_a_question_without_an_answer(own_desk: Desk, make_silent: MakeSilentBroker) -> None:
     """Exit 1, not 4: no message is late; and no advice about a message."""
-    make_mute()
+    make_silent()
     done = own_desk.run(*EVERY["trace"], "--json", timeout=SECONDS)
     assert done.status == 1 and done.json["error"]["code"] == "timeout"
     assert "did not answer" in done.err and "ID" not in done.err and "None" not in done.err
 
 
-def test_a_broker_that_says_what_it_should_not(own_desk: Desk, make_mute: MakeMute) -> None:
+def test_a_broker_that_says_what_it_should_not(
+    own_desk: Desk, make_silent: MakeSilentBroker
+) -> None:
     """Its words are cleaned for the terminal; an unknown code is a failure like any other."""
-    make_mute({"code": "brand_new", "text": "no\x1b[2J\x1b]0;evil\x07 way\x9b1m", "retry": False})
+    make_silent({"code": "brand_new", "text": "no\x1b[2J\x1b]0;evil\x07 way\x9b1m", "retry": False})
     done = own_desk.run(*SEND, timeout=SECONDS)
     assert done.status == 1 and done.err == "notify-hermes: no way\n"
     done = own_desk.run(*SEND, "--json", timeout=SECONDS)

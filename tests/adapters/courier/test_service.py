@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from fakes.broker import Broker
-from fakes.handing import MakeDesk, Wire
+from fakes.courier import FakeTransport, MakeDesk
 from wakebus.adapters.base import Request, Response
 from wakebus.adapters.courier import lane_backoff
 from wakebus.adapters.courier.service import persist, register, run
@@ -185,7 +185,7 @@ def test_foreground(bus: Path, number: signal.Signals) -> None:
 
 def test_taken_over(bus: Path, courier: MakeDesk) -> None:
     """ADP-6.9: a courier whose name was taken notices it, so that it can wait for it again."""
-    one = courier(Wire()).one
+    one = courier(FakeTransport()).one
     with Client() as first, Client() as second:
         lost = register(first, one, False)
         assert not lost.is_set()

@@ -13,7 +13,7 @@ from standardwebhooks import Webhook as Checker
 from standardwebhooks import WebhookVerificationError
 
 from fakes.carrier import Carrier
-from fakes.receiver import Receiver, receiving
+from fakes.webhook_receiver import WebhookReceiver, receiving
 from wakebus.adapters.base import Outgoing, Response
 from wakebus.adapters.errors import BadSetting, BadTarget, DeliveryError, Throttled
 from wakebus.adapters.platforms.webhook import Webhook, read_id, signed_headers, signing_key
@@ -22,14 +22,14 @@ SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
 
 @pytest.fixture
-def receiver() -> Iterator[Receiver]:
+def receiver() -> Iterator[WebhookReceiver]:
     """A receiver on this machine."""
     with receiving() as found:
         yield found
 
 
 @pytest.fixture
-def carrier(receiver: Receiver) -> Carrier:
+def carrier(receiver: WebhookReceiver) -> Carrier:
     """A courier's shell that knows the receiver as `my-ci`, by the time that it is."""
     env = {"WEBHOOK_MY_CI_URL": f"{receiver.url}/in", "WEBHOOK_MY_CI_SECRET": SECRET}
     found = Carrier(env)
@@ -37,7 +37,7 @@ def carrier(receiver: Receiver) -> Carrier:
     return found
 
 
-def test_a_signed_request(receiver: Receiver, carrier: Carrier) -> None:
+def test_a_signed_request(receiver: WebhookReceiver, carrier: Carrier) -> None:
     """ADP-20.2, ADP-20.3: the published library takes headers and body as they are."""
     receiver.answers = [(200, {}, b'{"id": "evt_1"}')]
     result = carrier("webhook:my-ci", "Grüße 中\n**x**", key="m-1")
@@ -49,7 +49,7 @@ def test_a_signed_request(receiver: Receiver, carrier: Carrier) -> None:
     assert got.headers["content-type"].startswith("application/json")
 
 
-def test_another_secret_or_body(receiver: Receiver, carrier: Carrier) -> None:
+def test_another_secret_or_body(receiver: WebhookReceiver, carrier: Carrier) -> None:
     """ADP-20.3: the signature is over this body, by this secret."""
     carrier("webhook:my-ci")
     got = receiver.got[0]
@@ -58,20 +58,20 @@ def test_another_secret_or_body(receiver: Receiver, carrier: Carrier) -> None:
             Checker(secret).verify(body, got.headers)
 
 
-def test_without_a_secret(receiver: Receiver) -> None:
+def test_without_a_secret(receiver: WebhookReceiver) -> None:
     """ADP-20.3: nothing is signed, and the id is there all the same."""
     assert Carrier({"WEBHOOK_CI_URL": receiver.url})("webhook:ci").result == "sent"
     assert "webhook-signature" not in receiver.got[0].headers
     assert receiver.got[0].headers["webhook-id"] == "k1"
 
 
-def test_a_thread(receiver: Receiver, carrier: Carrier) -> None:
+def test_a_thread(receiver: WebhookReceiver, carrier: Carrier) -> None:
     """ADP-20.2: it is a field of the JSON."""
     carrier("webhook:my-ci?thread=T-1")
     assert receiver.got[0].json["thread"] == "T-1"
 
 
-def test_a_long_text(receiver: Receiver, carrier: Carrier) -> None:
+def test_a_long_text(receiver: WebhookReceiver, carrier: Carrier) -> None:
     """ADP-20.2: a program gets it whole."""
     text = "中\n" * 200_000
     result = carrier("webhook:my-ci", text)
@@ -96,7 +96,7 @@ def test_names(chat: str) -> None:
     assert request.url == "https://ci.example/in"
 
 
-def test_a_resend(receiver: Receiver, carrier: Carrier) -> None:
+def test_a_resend(receiver: WebhookReceiver, carrier: Carrier) -> None:
     """ADP-20.4: the same id, and the same body to the byte, at another time."""
     receiver.answers = [(500, {}, b""), (200, {}, b"")]
     carrier("webhook:my-ci", "hi", key="m-1")
@@ -129,7 +129,7 @@ def test_a_resend(receiver: Receiver, carrier: Carrier) -> None:
     ],
 )
 def test_answers(
-    receiver: Receiver,
+    receiver: WebhookReceiver,
     carrier: Carrier,
     answer: tuple[int, dict[str, str], bytes],
     word: str,

@@ -8,7 +8,7 @@ from threading import Thread
 
 import pytest
 
-from fakes.receiver import Receiver, receiving
+from fakes.webhook_receiver import WebhookReceiver, receiving
 from wakebus.adapters.base import ChannelResult, Outgoing
 from wakebus.adapters.channel import parse
 from wakebus.adapters.delivery.adapter_calls import GuardedAdapter
@@ -22,7 +22,7 @@ CALLS = AppriseCalls(60.0)
 
 
 @pytest.fixture
-def receiver() -> Iterator[Receiver]:
+def receiver() -> Iterator[WebhookReceiver]:
     """A receiver on this machine."""
     with receiving() as found:
         yield found
@@ -36,12 +36,12 @@ def send(url: str, text: str = "hi", *, calls: AppriseCalls | None = None) -> Ch
     return deliver(chat, Outgoing(text, "k1"), context)
 
 
-def json_url(receiver: Receiver, path: str = "/in") -> str:
+def json_url(receiver: WebhookReceiver, path: str = "/in") -> str:
     """Return the receiver's URL in Apprise's spelling."""
     return receiver.url.replace("http://", "json://") + path
 
 
-def test_yes(receiver: Receiver) -> None:
+def test_yes(receiver: WebhookReceiver) -> None:
     """ADP-21.2: a service that took it is `sent`, and the text is whole."""
     text = "Grüße 中 **x**\n<b>&amp;</b> \\n"
     result = send(json_url(receiver), text)
@@ -51,7 +51,7 @@ def test_yes(receiver: Receiver) -> None:
 
 
 @pytest.mark.parametrize("query", ["", "?optional=yes", "?retry=3&wait=0"])
-def test_no(receiver: Receiver, query: str) -> None:
+def test_no(receiver: WebhookReceiver, query: str) -> None:
     """ADP-21.2, ADP-21.5: a failure is a doubt, after one request, whatever the URL says."""
     receiver.answers = [(500, {}, b"no")]
     result = send(json_url(receiver) + query)
@@ -59,14 +59,14 @@ def test_no(receiver: Receiver, query: str) -> None:
     assert len(receiver.got) == 1
 
 
-def test_a_service_that_hangs(receiver: Receiver) -> None:
+def test_a_service_that_hangs(receiver: WebhookReceiver) -> None:
     """ADP-21.2, ADP-21.5: no word in time is a doubt, and nobody waits longer."""
     receiver.go.clear()
     result = send(json_url(receiver), calls=AppriseCalls(1.0))
     assert result.result == "uncertain" and "no end within 1 s" in result.reason
 
 
-def test_too_many_that_hang(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_that_hang(receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch) -> None:
     """ADP-21.5: threads that hang are bounded; one more is put off before anything is sent."""
     monkeypatch.setattr(apprise_call, "MOST", 1)
     receiver.go.clear()
@@ -75,21 +75,21 @@ def test_too_many_that_hang(receiver: Receiver, monkeypatch: pytest.MonkeyPatch)
     assert words == ["uncertain", "not_sent"] and len(receiver.got) <= 1
 
 
-def test_redirects(receiver: Receiver) -> None:
+def test_redirects(receiver: WebhookReceiver) -> None:
     """ADP-21.5: none is followed; the text goes where the settings say, or nowhere."""
     receiver.answers = [(307, {"location": "/elsewhere"}, b"")]
     assert send(json_url(receiver)).result == "uncertain"
     assert [got.path.rstrip("/") for got in receiver.got] == ["/in"]
 
 
-def test_a_long_text(receiver: Receiver) -> None:
+def test_a_long_text(receiver: WebhookReceiver) -> None:
     """ADP-21.5: what is over the limit goes in parts, and all of it."""
     result = send(json_url(receiver), "中" * 40_000)
     assert (result.result, result.parts) == ("sent", 2)
     assert "".join(got.json["message"] for got in receiver.got) == "中" * 40_000
 
 
-def test_as_text(receiver: Receiver) -> None:
+def test_as_text(receiver: WebhookReceiver) -> None:
     """ADP-21.6: a service that wants HTML gets it escaped: a text brings no tags along."""
     assert send(json_url(receiver) + "?format=html", "<script>x</script>\n&").result == "sent"
     assert "<script>" not in receiver.got[0].json["message"]
@@ -134,7 +134,7 @@ print(AppriseCalls()(Request("apprise:x", b"hi", {"Secret-URL": "json://x"})).bo
     assert "pip install 'wakebus[apprise]'" in done.stdout
 
 
-def test_no_url_in_a_log(receiver: Receiver, caplog: pytest.LogCaptureFixture) -> None:
+def test_no_url_in_a_log(receiver: WebhookReceiver, caplog: pytest.LogCaptureFixture) -> None:
     """ADP-21.7: at its loudest, neither Apprise nor what it uses logs the URL or the text."""
     receiver.answers = [(500, {}, b"no")]
     with caplog.at_level(logging.DEBUG):
@@ -143,7 +143,7 @@ def test_no_url_in_a_log(receiver: Receiver, caplog: pytest.LogCaptureFixture) -
     assert "hush" not in caplog.text and "hush" not in result.reason
 
 
-def test_many_at_once(receiver: Receiver) -> None:
+def test_many_at_once(receiver: WebhookReceiver) -> None:
     """ADP-21.5: calls share nothing; each has its own answer."""
     results: dict[int, ChannelResult] = {}
 

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 import wakebus.adapters.transports.https
-from fakes.wire import AUTHORITY, Act, Conversation, Server, answer
+from fakes.raw_http_server import AUTHORITY, Act, Conversation, Server, answer
 from wakebus.adapters.base import Request, Response
 from wakebus.adapters.errors import DeliveryError, NotSent, Rejected, Uncertain
 from wakebus.adapters.transports.https import MAX_ANSWER, Https, check_url

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from fakes.desk import Desk, Listener
-from fakes.here import Here
+from fakes.in_process import InProcess
 
 Listen = Callable[..., Listener]
 
@@ -202,13 +202,15 @@ REAL = ("not UTF-8", "a lone surrogate", "a socket that is no path")
 
 
 @pytest.fixture
-def here(desk: Desk, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Here:
+def here(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> InProcess:
     """The desk in this process: forty new ones would be half of this file's time."""
-    return Here(desk.root, monkeypatch, capsys)
+    return InProcess(desk.root, monkeypatch, capsys)
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_usage(desk: Desk, here: Here, case: str) -> None:
+def test_usage(desk: Desk, here: InProcess, case: str) -> None:
     """Exit 2 and a line that names what is wrong; with --json one object; nothing is sent."""
     words, stdin, says = BAD[case]
     sender = () if b"--from" in words else (b"--from", b"ci")
@@ -220,7 +222,7 @@ def test_usage(desk: Desk, here: Here, case: str) -> None:
 
 
 @pytest.mark.parametrize("to", ["a.b", "a b", "", "é", "x" * 65, "a\nb"])
-def test_a_target_that_is_no_name(here: Here, to: str) -> None:
+def test_a_target_that_is_no_name(here: InProcess, to: str) -> None:
     """Exit 2: it can never be one, so it is no unknown target."""
     done = here.notify("--to", to, "--from", "ci", "x")
     assert done.status == 2 and "an endpoint name has 1 to 64" in done.err

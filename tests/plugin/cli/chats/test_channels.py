@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from fakes.desk import Desk
-from fakes.here import Here
+from fakes.in_process import InProcess
 from fakes.platform import Platform
 from fakes.terminal import in_terminal
 from wakebus.adapters import registry
@@ -30,12 +30,12 @@ def platform() -> Iterator[Platform]:
 @pytest.fixture
 def desk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Here:
+) -> InProcess:
     """A desk without a broker."""
-    return Here(tmp_path, monkeypatch, capsys)
+    return InProcess(tmp_path, monkeypatch, capsys)
 
 
-def settings(desk: Here | Desk, **values: str) -> None:
+def settings(desk: InProcess | Desk, **values: str) -> None:
     """Write `.env`."""
     (desk.root / ".env").write_text("".join(f"{k}={v}\n" for k, v in values.items()))
 
@@ -44,7 +44,7 @@ HUSH = "hush-7f3a-hush"
 FEISHU = {"FEISHU_APP_ID": "cli_a", "FEISHU_APP_SECRET": HUSH}
 
 
-def test_the_list(desk: Here) -> None:
+def test_the_list(desk: InProcess) -> None:
     """ADP-22.1: every adapter, without a broker, colour or a secret; nothing is made."""
     settings(desk, **FEISHU, FEISHU_HOME_CHANNEL="oc_1")
     done = desk.wakebus("channels")
@@ -77,7 +77,7 @@ def test_as_a_process(own_desk: Desk) -> None:
     assert list(own_desk.root.iterdir()) == []
 
 
-def test_as_json(desk: Here) -> None:
+def test_as_json(desk: InProcess) -> None:
     """ADP-22.1: the same as data; home channels of Hermes's config.yaml as well."""
     settings(desk, **FEISHU)
     (desk.root / "config.yaml").write_text(
@@ -92,7 +92,7 @@ def test_as_json(desk: Here) -> None:
     assert [one["platform"] for one in found["channels"]] == registry.known()
 
 
-def test_a_broken_config(desk: Here) -> None:
+def test_a_broken_config(desk: InProcess) -> None:
     """ADP-7.7: its place is named, in the list and by send; the rest is shown."""
     (desk.root / "config.yaml").write_text(f"a: 1\nb: !!bool {HUSH}\n")
     for words in (("channels", "feishu"), ("send", "feishu", "x")):
@@ -106,7 +106,7 @@ def test_a_broken_config(desk: Here) -> None:
     assert f"in {desk.root}/.env" in done.err and "Traceback" not in done.err
 
 
-def test_one_platform(desk: Here) -> None:
+def test_one_platform(desk: InProcess) -> None:
     """ADP-22.1: all about it; an unknown one has near names."""
     done = desk.wakebus("channels", "dingtalk")
     assert done.status == 0 and "unset  needs    set DINGTALK_CLIENT_ID" in done.out
@@ -115,7 +115,7 @@ def test_one_platform(desk: Here) -> None:
     assert done.status == 1 and "did you mean feishu?" in done.json["error"]["text"]
 
 
-def test_what_the_courier_may_not_have(desk: Here, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_the_courier_may_not_have(desk: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
     """ADP-22.1: `.env` is read by both; what was exported here may be missing there."""
     settings(desk, **FEISHU)
     assert desk.wakebus("channels", "feishu", "--json").json["channels"][0]["inherited"] == []
@@ -126,19 +126,19 @@ def test_what_the_courier_may_not_have(desk: Here, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("words", [("feishu", "telegram"), ("check", "a", "b"), ("--jsn",)])
-def test_usage(desk: Here, words: tuple[str, ...]) -> None:
+def test_usage(desk: InProcess, words: tuple[str, ...]) -> None:
     """ADP-22.1: 2 for what is no such command."""
     assert desk.wakebus("channels", *words).status == 2
 
 
-def state(desk: Here, pid: int, started: float, **platforms: object) -> None:
+def state(desk: InProcess, pid: int, started: float, **platforms: object) -> None:
     """Write what a courier writes."""
     (desk.root / "bus").mkdir()
     held = {"pid": pid, "started": started, "at": started + 1, "platforms": platforms}
     (desk.root / "bus" / "courier.json").write_text(json.dumps(held))
 
 
-def test_the_couriers_state(desk: Here) -> None:
+def test_the_couriers_state(desk: InProcess) -> None:
     """ADP-22.2: what it is doing at each platform, while it runs."""
     until = time.time() + 3000
     feishu = {"circuit": "open", "until": until, "why": "no connection", "sent": 2, "held": 1}
@@ -151,7 +151,7 @@ def test_the_couriers_state(desk: Here) -> None:
     assert found["channels"][0]["now"] == feishu and found["courier"]["alive"] is True
 
 
-def test_a_courier_of_another_home(desk: Here) -> None:
+def test_a_courier_of_another_home(desk: InProcess) -> None:
     """ADP-6.33, ADP-22.2: whose settings it reads, where it is not this `.env`."""
     state(desk, os.getpid(), psutil.Process().create_time() + 0.5)
     file = desk.root / "bus" / "courier.json"
@@ -165,14 +165,14 @@ def test_a_courier_of_another_home(desk: Here) -> None:
         assert ("the courier reads" in desk.wakebus("channels", "check", "console").err) is said
 
 
-def test_a_dead_couriers_state(desk: Here) -> None:
+def test_a_dead_couriers_state(desk: InProcess) -> None:
     """ADP-22.2: told as such; what it did is not shown as if it still did."""
     state(desk, 2**22 - 3, 1.0, console={"circuit": "open", "until": time.time() + 3000})
     done = desk.wakebus("channels", "console")
     assert "courier: does not run" in done.out and "circuit" not in done.out
 
 
-def test_check_all(desk: Here, platform: Platform) -> None:
+def test_check_all(desk: InProcess, platform: Platform) -> None:
     """ADP-22.3: what is set up is asked; exit 0 while none fails; no text goes anywhere."""
     settings(desk, **platform.settings("telegram", "feishu", "webhook"))
     done = desk.wakebus("channels", "check")
@@ -187,7 +187,7 @@ def test_check_all(desk: Here, platform: Platform) -> None:
     assert platform.messages == []
 
 
-def test_a_check_that_fails(desk: Here, platform: Platform) -> None:
+def test_a_check_that_fails(desk: InProcess, platform: Platform) -> None:
     """ADP-22.3: exit 1, with the platform's words and without the credential; the others go on."""
     settings(desk, **platform.settings("telegram", "slack") | {"SLACK_BOT_TOKEN": "xoxb-9-9-wrong"})
     done = desk.wakebus("channels", "check", "--json")
@@ -214,7 +214,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_the_check_of_each_platform(desk: Here, platform: Platform, name: str) -> None:
+def test_the_check_of_each_platform(desk: InProcess, platform: Platform, name: str) -> None:
     """ADP-22.3: ok for the right credential; another one fails, and is not shown."""
     right = platform.settings(name)
     settings(desk, **right)
@@ -225,7 +225,7 @@ def test_the_check_of_each_platform(desk: Here, platform: Platform, name: str) -
     assert not [value for value in WRONG[name].values() if value in done.both]
 
 
-def test_the_check_of_another_agent(desk: Here, platform: Platform) -> None:
+def test_the_check_of_another_agent(desk: InProcess, platform: Platform) -> None:
     """ADP-22.3, 18.9: WeCom's secret is right, and the AgentId is another app's."""
     other = {"WECOM_CALLBACK_AGENT_ID": "1000003", "WECOM_AGENT_ID": "1000003"}
     settings(desk, **(platform.settings("wecom") | other))
@@ -233,7 +233,7 @@ def test_the_check_of_another_agent(desk: Here, platform: Platform) -> None:
     assert done.status == 1 and "WECOM_CALLBACK_AGENT_ID" in done.out, done
 
 
-def test_a_check_of_what_is_not_set_up(desk: Here) -> None:
+def test_a_check_of_what_is_not_set_up(desk: InProcess) -> None:
     """ADP-22.3: exit 1 with the variables to set and the real file; near names for unknown ones."""
     done = desk.wakebus("channels", "check", "telegram")
     assert done.status == 1 and f"set TELEGRAM_BOT_TOKEN in {desk.root}/.env" in done.err
@@ -245,7 +245,7 @@ def test_a_check_of_what_is_not_set_up(desk: Here) -> None:
     assert f"in {desk.root}/.env" in done.out
 
 
-def test_a_platform_without_a_server(desk: Here) -> None:
+def test_a_platform_without_a_server(desk: InProcess) -> None:
     """ADP-22.3: no connection is a failure that says so."""
     settings(
         desk, TELEGRAM_BOT_TOKEN="123456789:" + "a" * 35, TELEGRAM_API_BASE="http://127.0.0.1:9"
@@ -264,7 +264,7 @@ def test_one_that_never_answers(monkeypatch: pytest.MonkeyPatch, platform: Platf
     assert found["telegram"].result == "failed" and "no answer" in found["telegram"].text
 
 
-def test_nothing_is_asked_unbidden(desk: Here) -> None:
+def test_nothing_is_asked_unbidden(desk: InProcess) -> None:
     """ADP-22.3: a platform that works without settings is asked only where one uses it."""
     names = channels.chosen(None, {})
     assert "console" in names and "ntfy" not in names
@@ -278,7 +278,7 @@ def test_results() -> None:
     assert CredentialCheck("ok", "me") == ("ok", "me")
 
 
-def test_help(desk: Here) -> None:
+def test_help(desk: InProcess) -> None:
     """The verb is in the list, and its own help has examples."""
     assert "channels" in desk.wakebus("--help").out
     assert "wakebus channels check" in desk.wakebus("channels", "--help").out

@@ -11,7 +11,7 @@ import pytest
 
 from fakes.broker import until
 from fakes.desk import Desk
-from fakes.here import Here
+from fakes.in_process import InProcess
 from fakes.platform import Platform
 from wakebus.adapters.courier.status_file import read_status
 from wakebus.adapters.errors import Unavailable
@@ -95,7 +95,7 @@ def test_a_wrong_channel(
 ) -> None:
     """Told before anything is queued, with the near name or the next step."""
     before = accepted(desk)
-    here = Here(desk.root, monkeypatch, capsys)
+    here = InProcess(desk.root, monkeypatch, capsys)
     done = here.wakebus("send", channel, "x", "--from", "ci", "--json")
     assert done.status == status and says in done.err and "\x1b" not in done.both, done
     assert says in done.json["error"]["text"]
@@ -196,7 +196,7 @@ def test_the_copy_of_what_may_be_on_its_way(
 
     monkeypatch.setattr(notify, "send", cut)
     (desk.root / "one.txt").write_text("one")
-    here = Here(desk.root, monkeypatch, capsys)
+    here = InProcess(desk.root, monkeypatch, capsys)
     done = here.wakebus("send", f"telegram:{chat}", "--file", "one.txt", "--from", "ci")
     assert done.status in (130, 5) and len(spool(desk) - kept) == 1, done
     until(lambda: len(platform.texts(chat)) == 1, 60)
@@ -211,7 +211,9 @@ def test_ctrl_c_while_it_waits(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Client, "wait", cut)
-    done = Here(desk.root, monkeypatch, capsys).wakebus("send", "console:cut", "hi", "--id", "cut1")
+    done = InProcess(desk.root, monkeypatch, capsys).wakebus(
+        "send", "console:cut", "hi", "--id", "cut1"
+    )
     assert done.status == 130 and "the courier goes on: wakebus trace cut1" in done.err, done
 
 
@@ -280,7 +282,7 @@ def test_a_file_that_is_not_sent(
         with (desk.root / name).open("wb") as file:
             file.truncate(size)  # a hole: no disk is used
     kept = spool(desk)
-    done = Here(desk.root, monkeypatch, capsys).wakebus("send", *words, "--from", "ci")
+    done = InProcess(desk.root, monkeypatch, capsys).wakebus("send", *words, "--from", "ci")
     assert (done.status, done.out) == (status, "") and says in done.err, done
     assert "Traceback" not in done.err and spool(desk) == kept
 

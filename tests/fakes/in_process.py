@@ -14,7 +14,7 @@ from fakes.desk import Done
 from wakebus.plugin.cli import main, notify
 
 
-class Here:
+class InProcess:
     """`root`: HERMES_BUS_ROOT and HERMES_HOME, and the current folder."""
 
     def __init__(

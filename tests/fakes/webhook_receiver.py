@@ -21,7 +21,7 @@ class Got(NamedTuple):
         return json.loads(self.body)
 
 
-class Receiver:
+class WebhookReceiver:
     """`answers`: (status, headers, body), one per request, the last one for all that follow."""
 
     def __init__(self, port: int) -> None:
@@ -37,7 +37,7 @@ class Receiver:
 
 
 @contextmanager
-def receiving() -> Iterator[Receiver]:
+def receiving() -> Iterator[WebhookReceiver]:
     """Run a receiver; it is gone when this ends."""
 
     class Handler(BaseHTTPRequestHandler):
@@ -57,7 +57,7 @@ def receiving() -> Iterator[Receiver]:
             """Say nothing: pytest shows what failed."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    receiver = Receiver(server.server_port)
+    receiver = WebhookReceiver(server.server_port)
     thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
     try:

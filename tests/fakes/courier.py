@@ -1,4 +1,4 @@
-"""A courier without a broker: deliveries that keep what was said of them, and a scripted wire."""
+"""A courier without a broker: deliveries that keep what was said of them; scripted answers."""
 
 import threading
 from collections.abc import Callable
@@ -16,7 +16,7 @@ NOW = 1_795_824_843.0
 NEVER = 1 << 30  # failures before a circuit opens
 
 
-class Taken(Delivery):
+class FakeDelivery(Delivery):
     """A delivery that keeps what was said of it instead of telling a broker."""
 
     def __init__(self, body: dict[str, Any], error: WakebusError | None = None, **head: Any):
@@ -32,7 +32,7 @@ class Taken(Delivery):
             raise self.error
 
 
-class Wire:
+class FakeTransport:
     """Answers one after the other: an error, or None for success; keeps the requests."""
 
     def __init__(self, *answers: Exception | None) -> None:
@@ -54,7 +54,7 @@ class Halt(threading.Event):
 
 
 class Desk:
-    """`take` hands the courier a delivery; `at` is its time, `trips` failures open a circuit."""
+    """`handle` hands the courier a delivery; `at` is its time, `trips` failures open a circuit."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class Desk:
             jitter=lambda: 1.0,
         )
 
-    def take(self, delivery: Delivery) -> Outcome:
+    def handle(self, delivery: Delivery) -> Outcome:
         """Return what the broker would be told."""
         return self.one.handle(delivery, self.halt)
 
@@ -87,6 +87,6 @@ class Desk:
 MakeDesk = Callable[..., Desk]
 
 
-def say(text: str = "build done", channel: str = "console:alice", **head: Any) -> Taken:
+def say(text: str = "build done", channel: str = "console:alice", **head: Any) -> FakeDelivery:
     """Return a delivery of this text."""
-    return Taken({"type": "say", "text": text, "channel": channel}, **head)
+    return FakeDelivery({"type": "say", "text": text, "channel": channel}, **head)

@@ -9,7 +9,7 @@ import zmq
 from wakebus.broker.protocol import wire
 
 
-class Mute:
+class SilentBroker:
     """A ROUTER at `path`. `error`: the payload of an `err` answer to every request."""
 
     def __init__(self, path: Path, error: dict[str, Any] | None = None) -> None:
