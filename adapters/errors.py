@@ -7,11 +7,11 @@ What goes wrong between a text and a chat, sorted by what the caller does.
     * NotSent         certainly not accepted: send again later             -> `not_sent`
         * Throttled (wait `.retry_after`)  Unavailable (back off)
             * Silent (beside the message, and no answer: nothing more is tried now)
-        * Held (gate.py: our own pace, or a circuit that is open; nothing was begun)
+        * Held (pacing: our own pace, or a circuit that is open; nothing was begun)
         * Moved (the chat has another id now: there, once)
         * TokenRefused (get another token, once)  WayClosed (take the next way, now)
-        * Stopped (retry.py: the host ends; the rest goes out when it runs again)
-            * Overtaken (progress.py: another courier has taken the message over)
+        * Stopped (delivery/retry.py: the host ends; the rest goes out when it runs again)
+            * Overtaken (courier/delivery_log.py: another courier has taken the message over)
     * Uncertain       maybe accepted: again only under the same key        -> `uncertain`
 
 Codes begin with `channel_`, because the broker has an `unavailable` of its own.

@@ -1,5 +1,5 @@
 """
-The kinds of chat ids, told by their shapes, which stand as data in facts/<platform>.py.
+The kinds of chat ids, told by their shapes, which stand as data in platforms/.
 
 Rule 1: pure. Rule 2: a kind is the platform's own word; an id goes out without its prefix.
 Rule 3: what has no known shape is refused here and not by the platform, whose errors mislead

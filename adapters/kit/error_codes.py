@@ -1,7 +1,7 @@
 """
 What a code of a platform may mean, and the error that it then is.
 
-Rule 1: pure. Rule 2: the tables of codes, and where they are from, stand in facts/<platform>.py.
+Rule 1: pure. Rule 2: the tables of codes, and where they are from, stand in platforms/.
 Rule 3: an advice says what the owner of the bot does next.
 """
 

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from markdown_it.token import Token
 
-from wakebus.adapters import sanitize as markup
+from wakebus.adapters import sanitize
 from wakebus.adapters.markdown.dialect import FIXED, Dialect
 from wakebus.adapters.markdown.parser import parse
 
@@ -109,7 +109,7 @@ def _shows(token: Token) -> bool:
 
 
 def _seen(words: str) -> bool:
-    return any(char.isprintable() and not char.isspace() for char in markup.plain(words))
+    return any(char.isprintable() and not char.isspace() for char in sanitize.plain(words))
 
 
 def _blocks(tokens: Sequence[Token], dialect: Dialect) -> str:
@@ -266,7 +266,7 @@ def _merged(tokens: Sequence[Token]) -> Iterator[Token]:
         if token.type in ("text", "text_special"):
             # An entity may name what cleaning takes out.
             special = token.info == "entity"
-            words.append(markup.plain(token.content) if special else token.content)
+            words.append(sanitize.plain(token.content) if special else token.content)
             continue
         if words:
             yield Token("text", "", 0, content="".join(words))

@@ -4,10 +4,10 @@ The contract, for every installed adapter: a new one adds a file and an answers 
 `answers/<name>/card.json`: env to build it from, secrets in there, needs (variables without which
 it must not be built), targets and bad_targets as [chat_id, thread], not_settings (of env, what is
 no variable of its own). Every other file there is a recorded answer: status, headers, body (text,
-or JSON), expect (the channel result's word), and `id`, `retry_after`, `scope` or `moved` where they
+or JSON), expect (the channel result), and `id`, `retry_after`, `scope` or `moved` where they
 follow from it. `status_is_success` in a card: a 2xx status is the platform's whole criterion (a
 generic webhook). `token_answers` in a card: recorded answers to `token_request`, with expect
-`token` (and `value`, `expires_s`) or a word. What an adapter leaves out (ways, tokens, a measure)
+`token` (and `value`, `expires_s`) or a result. What an adapter leaves out (ways, tokens, a measure)
 is not asked of it. test_contract_abilities.py goes on with look-ups, files and checks.
 """
 
@@ -41,7 +41,7 @@ from wakebus.adapters.abilities import HasToken, HasWays, KeysByWay
 from wakebus.adapters.base import Adapter, Outgoing, Request, Response, Sent, Token, length
 from wakebus.adapters.channel import parse
 from wakebus.adapters.delivery.adapter_calls import GuardedAdapter
-from wakebus.adapters.delivery.deliver import parts_of, result_of
+from wakebus.adapters.delivery.deliver import parts_of
 from wakebus.adapters.delivery.split import pieces
 from wakebus.adapters.delivery.split_cache import SplitCache
 from wakebus.adapters.errors import (
@@ -313,9 +313,9 @@ def read_token(name: str, response: Response) -> tuple[str, Any]:
     try:
         token = adapter.parse_token(response)
     except Throttled as exc:
-        return result_of(exc).result, exc.retry_after
+        return exc.result, exc.retry_after
     except DeliveryError as exc:
-        return result_of(exc).result, None
+        return exc.result, None
     assert isinstance(token, Token) and token.value and token.value not in repr(token)
     return "token", (token.value, token.expires_s)
 
@@ -373,7 +373,7 @@ def read(adapter: Adapter, response: Response) -> tuple[str, dict[str, Any]]:
             with suppress(BadTarget):  # what the platform wrote there is checked as any chat id
                 assert adapter.parse_target(exc.chat_id, None)
             more = {"moved": exc.chat_id}
-        return result_of(exc).result, more
+        return exc.result, more
     assert isinstance(sent, Sent) and isinstance(sent.id, str)
     return "sent", {"id": sent.id}
 

@@ -2,9 +2,9 @@
 The contract of what an adapter may be able to do: look-ups, files, checks. See test_contract.py.
 
 In a card, all optional, each answer with status, headers, body: `lookup_answers`, with target as
-[chat_id, thread], and expect a word or `target` (and `chat_id`); `upload_answers`, with the file
-so far (`ref`, `url`), and expect a word or `file` (and `then`, its `ref`); `check_answers`, with
-expect a word or `ok` (and `text`). `check_posts`: URLs of checks that only read, but by POST.
+[chat_id, thread], and expect a result or `target` (and `chat_id`); `upload_answers`, with the file
+so far (`ref`, `url`), and expect a result or `file` (and `then`, its `ref`); `check_answers`, with
+expect a result or `ok` (and `text`). `check_posts`: URLs of checks that only read, but by POST.
 """
 
 import json
@@ -20,7 +20,6 @@ from wakebus.adapters import registry
 from wakebus.adapters.abilities import Checks, HasToken, KeysByWay, LooksUp, Uploads
 from wakebus.adapters.base import Adapter, File, Outgoing, Request, Response, Target
 from wakebus.adapters.delivery.adapter_calls import GuardedAdapter
-from wakebus.adapters.delivery.deliver import result_of
 from wakebus.adapters.errors import DeliveryError, Rejected, Uncertain
 from wakebus.adapters.inspect.dry_run import dry_run
 
@@ -31,10 +30,6 @@ ANYTHING = {
     | st.sampled_from([b"{}", b"[]", b"null", b'{"ok":true}', b'{"ok":true,"channel":7}'])
     | st.sampled_from([b'{"id":{}}', b'{"room_id":7}', b'{"file_infos":[]}', b"[" * 9999]),
 }
-
-
-def word_of(error: DeliveryError) -> str:
-    return result_of(error).result
 
 
 # --- look-ups ------------------------------------------------------------------------------
@@ -63,7 +58,7 @@ def looked_up(adapter: LooksUp, target: Target, answer: Response) -> tuple[str, 
     try:
         found = adapter.parse_lookup(target, answer)
     except DeliveryError as exc:
-        return word_of(exc), None
+        return exc.result, None
     assert isinstance(found, Target) and found.platform == target.platform and found.chat_id
     assert found.thread == target.thread and found != target
     return "target", found.chat_id
@@ -199,7 +194,7 @@ def uploaded(adapter: Uploads, file: File, answer: Response) -> tuple[str, str |
     try:
         found = adapter.parse_upload(file, answer)
     except DeliveryError as exc:
-        return word_of(exc), None
+        return exc.result, None
     assert isinstance(found, File) and found != file
     assert (found.name, found.data) == (file.name, file.data)
     return "file", found.ref
@@ -260,7 +255,7 @@ def checked(adapter: Checks, answer: Response) -> tuple[str, str | None]:
     try:
         found = adapter.parse_check(answer)
     except DeliveryError as exc:
-        return word_of(exc), None
+        return exc.result, None
     assert isinstance(found, str)
     return "ok", found
 
@@ -295,5 +290,5 @@ def test_garbage_is_no_check(name: str, body: bytes) -> None:
 
 
 def test_doubts_are_words_here() -> None:
-    """A doubt beside a message is Unavailable only in the shell (aside.py), not in the adapter."""
-    assert word_of(Uncertain("x")) == "uncertain"
+    """A doubt beside a message is Unavailable in the shell only (ask_platform)."""
+    assert Uncertain("x").result == "uncertain"

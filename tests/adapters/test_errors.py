@@ -18,8 +18,8 @@ def leaves(kind: type[WakebusError]) -> set[type[WakebusError]]:
 
 def test_the_tree_is_drawn() -> None:
     """Every delivery error stands in the module's docstring, which is its map."""
-    for module in pkgutil.iter_modules(adapters.__path__):  # a kind exists once it is imported
-        import_module(f"wakebus.adapters.{module.name}")
+    for module in pkgutil.walk_packages(adapters.__path__, "wakebus.adapters."):
+        import_module(module.name)  # a kind exists once it is imported
     assert errors.__doc__ is not None
     for kind in leaves(errors.DeliveryError):
         assert kind.__name__ in errors.__doc__

@@ -194,7 +194,7 @@ class Read(dict[str, str]):
         return super().get(name, default)
 
 
-# Not a setting: what Hermes's own files say (weixin_tokens.py). WEBHOOK_SECRET: of a name "".
+# Not a setting: what Hermes's own files say (weixin_accounts.py). WEBHOOK_SECRET: of a name "".
 INNER = {"WEIXIN_CONTEXT_TOKENS", "WEBHOOK_SECRET"}
 
 
