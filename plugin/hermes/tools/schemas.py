@@ -10,15 +10,15 @@ MAX_WAIT_S: Final = 60
 MAX_LIMIT: Final = 50
 LIMIT: Final = 10
 
-Schema = dict[str, Any]
+ToolSchema = dict[str, Any]
 
 
-def _schema(name: str, description: str, required: list[str], **properties: Any) -> Schema:
+def _schema(name: str, description: str, required: list[str], **properties: Any) -> ToolSchema:
     parameters = {"type": "object", "properties": properties, "required": required}
     return {"name": name, "description": description, "parameters": parameters}
 
 
-def _text(description: str) -> Schema:
+def _text(description: str) -> ToolSchema:
     return {"type": "string", "description": description}
 
 
