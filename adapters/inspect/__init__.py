@@ -1,1 +1,8 @@
-"""What people ask beforehand: set-up, dry run, credential check."""
+"""
+What people ask beforehand; nothing is sent to a chat.
+
+    describe         what is set up for a platform
+    rate_settings    how fast each may be written to, as settings
+    dry_run          what a text or a file would become
+    credential_check whether the platform takes the credential
+"""
