@@ -190,7 +190,7 @@ def _checked(given: GivenSetting) -> Any:
         raise BadSettings(fault_of(given))
     try:
         return msgspec.convert(given.value, Settings.__annotations__[given.key])
-    except msgspec.ValidationError:
+    except (msgspec.ValidationError, ValueError):  # what is no text: a variable's stray bytes
         raise BadSettings(fault_of(given)) from None
 
 

@@ -80,7 +80,7 @@ def test_a_file_that_is_no_text(tmp_path: Path) -> None:
         load(tmp_path, {})
 
 
-@pytest.mark.parametrize("value", ["", "x", "[]", "1\nattempts = 2", "nan", "yes"])
+@pytest.mark.parametrize("value", ["", "x", "[]", "1\nattempts = 2", "nan", "yes", "\udcff"])
 def test_a_wrong_variable_is_named(tmp_path: Path, value: str) -> None:
     """PROTOCOL-1.7: the error names the variable."""
     with pytest.raises(BadSettings, match="WAKEBUS_SERVICES"):

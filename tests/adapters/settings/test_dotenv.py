@@ -83,7 +83,7 @@ def test_text_without_bound(text: str, says: str) -> None:
 def test_text_that_is_slow_to_read(text: str) -> None:
     """Text made to be searched again and again ends in seconds, on a busy machine, too."""
     before = time.process_time()
-    assert set(parse(text, {}).values) == {"K"}
+    assert set(parse(text, {}).values) <= {"K"}
     assert time.process_time() - before < 10
 
 

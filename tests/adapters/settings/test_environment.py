@@ -96,6 +96,8 @@ def test_a_line_that_cannot_be_read_lets_no_older_value_through(tmp_path: Path) 
     file.write_text("A=1\n\x01\x02 TELEGRAM_BOT_TOKEN=new\nB=2\n")
     env = Environment({"TELEGRAM_BOT_TOKEN": "old", "C": "3"}, file)()
     assert env == {"A": "1", "B": "2", "C": "3"}
+    file.write_text("TELEGRAM_BOT_TOKEN=new\nTELEGRAM_BOT_TOKEN\n")
+    assert "TELEGRAM_BOT_TOKEN" not in Environment({"TELEGRAM_BOT_TOKEN": "old"}, file)()
 
 
 class Stage:
