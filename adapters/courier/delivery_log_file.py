@@ -51,7 +51,7 @@ CREATE TABLE shut (
 """
 
 LOSS: Final = ": a text whose sending had begun is told as uncertain"
-DELIVERY_LOG: Final = sqlite_file.Schema((TABLES, SECOND), LOSS)
+DELIVERY_LOG: Final = sqlite_file.FileSchema((TABLES, SECOND), LOSS)
 
 
 def open_file(path: Path) -> sqlite3.Connection:

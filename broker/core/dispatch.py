@@ -54,7 +54,7 @@ def _fetched(hub: Hub, endpoint: Endpoint, entry: MailboxEntry, generation: int,
         _deliver(hub, endpoint, entry, row["message"], row["retried"])
     elif row is None:
         log.error("message %s has vanished from the store", entry.id)
-        endpoint.mailbox.end(entry.id)
+        endpoint.mailbox.remove(entry.id)
     else:
         endpoint.mailbox.give_back(entry.id, hub.clock.mono() + 1)  # the disk did not answer
         hub.timers.later(1.0, partial(dispatch, hub, endpoint))
@@ -106,7 +106,7 @@ def commit_end(
     def stored() -> None:
         hub.revoke_token(entry)
         if entry.id in endpoint.mailbox.entries:
-            endpoint.mailbox.end(entry.id)
+            endpoint.mailbox.remove(entry.id)
         done()
         facts = {"reason": columns["reason"]} if columns["state"] in DEATHS else {}
         hub.events.announce_message(receipt_word(columns["state"]), endpoint.name, entry, **facts)
@@ -170,7 +170,7 @@ def give_up(
 ) -> None:
     """Make a waiting message a dead letter. `by`: who did it, for its steps."""
     entry.state = NEXT[entry.state, event]
-    endpoint.mailbox.end(entry.id)  # at once: nobody may take it while the store writes
+    endpoint.mailbox.remove(entry.id)  # at once: nobody may take it while the store writes
     said = {"work": entry.work} if entry.work else {}  # for this life: dead_letter_history.py
     line = hub.line("dead", reason=reason, **said, **by)
     columns = {"state": entry.state, "reason": reason, "deaths": entry.deaths}

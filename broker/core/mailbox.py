@@ -219,7 +219,7 @@ class Mailbox:
         entry.more = True
         self._list(entry.lane, self._lanes[entry.lane])
 
-    def end(self, id: str) -> MailboxEntry:
+    def remove(self, id: str) -> MailboxEntry:
         """Forget a message that is handled, refused or dead; its lane goes on."""
         entry = self.entries.pop(id)
         self.bytes -= entry.size

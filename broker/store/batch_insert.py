@@ -18,7 +18,7 @@ from wakebus.broker.protocol.delivery_state import DeliveryState
 from wakebus.broker.store.retention import Quota
 from wakebus.broker.store.rows import Put, Row
 
-Operation = TypeVar("Operation")
+T = TypeVar("T")
 
 COLUMNS: Final = (
     "id",
@@ -45,8 +45,8 @@ _STORED: Final = "SELECT 1 FROM message WHERE id IN (SELECT value FROM json_each
 def run(
     db: sqlite3.Connection,
     quota: Quota,
-    operations: Sequence[Operation],
-    run_one: Callable[[Operation], Any],
+    operations: Sequence[T],
+    run_one: Callable[[T], Any],
 ) -> list[Any]:
     """Run all in their order; return what each gave. Raises sqlite3.Error."""
     results: list[Any] = []

@@ -7,7 +7,7 @@ Rule 1: a step that was released is never changed (system/sqlite_file.py).
 import sqlite3
 from typing import Final
 
-from wakebus.broker.system.sqlite_file import Schema
+from wakebus.broker.system.sqlite_file import FileSchema
 
 # In a new file only, before all else: free space can be given back to the disk in steps.
 GIVE_BACK: Final = "PRAGMA auto_vacuum=INCREMENTAL"
@@ -83,7 +83,7 @@ THIRD: Final = """
 ALTER TABLE endpoint ADD COLUMN ephemeral REAL NOT NULL DEFAULT 0;
 """
 
-STORE: Final = Schema((FIRST, SECOND, THIRD))
+STORE: Final = FileSchema((FIRST, SECOND, THIRD))
 
 
 def set_up(db: sqlite3.Connection) -> None:

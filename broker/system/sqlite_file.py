@@ -25,7 +25,7 @@ class NewerFile(WakebusError):
     code = "newer_store"
 
 
-class Schema(NamedTuple):
+class FileSchema(NamedTuple):
     """
     The steps to the newest tables, each SQL without a `;` in a text; `user_version` counts them.
 
@@ -76,7 +76,7 @@ def utc_stamp() -> str:
     return time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
 
 
-def check_version(db: sqlite3.Connection, path: Path, schema: Schema) -> int:
+def check_version(db: sqlite3.Connection, path: Path, schema: FileSchema) -> int:
     """Return the file's version, 0 for a new one. Raises NewerFile."""
     version, known = int(db.execute("PRAGMA user_version").fetchone()[0]), len(schema.steps)
     if version > known:
@@ -87,7 +87,7 @@ def check_version(db: sqlite3.Connection, path: Path, schema: Schema) -> int:
     return version
 
 
-def migrate(db: sqlite3.Connection, path: Path, schema: Schema) -> None:
+def migrate(db: sqlite3.Connection, path: Path, schema: FileSchema) -> None:
     """Make the tables in a new file, or what an older one lacks. Raises NewerFile."""
     if check_version(db, path, schema) == len(schema.steps):
         return

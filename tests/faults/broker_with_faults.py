@@ -17,8 +17,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from wakebus.broker.server import cli as busd
-from wakebus.broker.server import housekeeping, process
+from wakebus.broker.server import cli, housekeeping, process
 from wakebus.broker.store import group_commit, recovery, retention
 from wakebus.broker.store.store import Operation, Store
 from wakebus.broker.system import clock
@@ -79,7 +78,7 @@ def main() -> int:
     replace(housekeeping, tidy=tidy, TIDY_S=0.2, NAMES_S=0.2)
     replace(group_commit, QUEUE=int(said("queue", str(group_commit.QUEUE))))
     replace(recovery, Store=SlowStore)
-    return busd.main(sys.argv[1:])
+    return cli.main(sys.argv[1:])
 
 
 real_tidy = retention.tidy

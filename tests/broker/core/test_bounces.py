@@ -9,14 +9,12 @@ import pytest
 
 from fakes.hub import Bench, put
 from fakes.peer import posting
-from wakebus.broker.core import bounces as notices
-from wakebus.broker.core import dispatch as delivering
+from wakebus.broker.core import bounces, dispatch
 from wakebus.broker.errors import BadName, WakebusError
 from wakebus.broker.protocol.message import MAX_HOPS, Message
 from wakebus.broker.store.rows import Put
 from wakebus.broker.store.store import Store
-from wakebus.broker.verbs import acks as acking
-from wakebus.broker.verbs import send as sending
+from wakebus.broker.verbs import VERBS
 
 
 @pytest.fixture
@@ -32,7 +30,7 @@ def composed(**fields: Any) -> Message | None:
     """Return the notice of a message."""
     one = put("m1", **fields)
     row = {"type": one.message.type, "message": one.blob}
-    return notices.compose(row, "it\n expired  at last", 5.0)
+    return bounces.compose(row, "it\n expired  at last", 5.0)
 
 
 def test_what_it_says() -> None:
@@ -65,22 +63,22 @@ def test_hops_and_path_have_an_end() -> None:
 
 def test_the_name_of_the_bus() -> None:
     """PROTOCOL-5.12."""
-    assert notices.check_not_reserved("busy", "name") == "busy"
+    assert bounces.check_not_reserved("busy", "name") == "busy"
     with pytest.raises(BadName, match="broker itself"):
-        notices.check_not_reserved("bus", "name")
+        bounces.check_not_reserved("bus", "name")
 
 
 def send(bench: Bench, id: str, sender: str = "asker", **fields: Any) -> None:
     """Send a message to `e`, which is away, and store it."""
     payload = posting("e", "x", queue=True, id=id, sender=sender, **fields)
-    sending.send(bench.hub, bench.request(payload))
+    VERBS["send"](bench.hub, bench.request(payload))
     bench.slow.run_all()
 
 
 def expire(bench: Bench) -> None:
     """Let all that waits for `e` expire."""
     bench.pass_time(10)
-    delivering.expire(bench.hub)
+    dispatch.expire(bench.hub)
     bench.slow.run_all()
 
 
@@ -117,7 +115,7 @@ def test_a_full_mailbox(bench: Bench) -> None:
     """PROTOCOL-6.11: what finds no place is counted, and stands among the steps."""
     for n in range(3):
         send(bench, f"m{n}", ttl_s=5)
-        sending.send(bench.hub, bench.request(posting("asker", id=f"fill{n}")))
+        VERBS["send"](bench.hub, bench.request(posting("asker", id=f"fill{n}")))
         bench.slow.run_all()
         if n == 0:
             expire(bench)
@@ -163,13 +161,13 @@ def test_an_ack_that_comes_twice_tells_once(bench: Bench) -> None:
     """PROTOCOL-6.11: a resent `refused` is no second death."""
     send(bench, "m1")
     endpoint = bench.held("e")
-    delivering.dispatch(bench.hub, endpoint)
+    dispatch.dispatch(bench.hub, endpoint)
     bench.slow.run_all()
     said = {"to": "e", "id": "m1", "epoch": 1, "reason": "no"}
     for _ in range(2):
-        acking.refused(bench.hub, bench.request(said))
+        VERBS["refused"](bench.hub, bench.request(said))
     bench.slow.run_all()
-    acking.refused(bench.hub, bench.request(said))
+    VERBS["refused"](bench.hub, bench.request(said))
     bench.slow.run_all()
     assert len(told(bench)) == 1 and len(bench.hub.endpoints["asker"].mailbox) == 1
 

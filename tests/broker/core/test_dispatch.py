@@ -7,11 +7,9 @@ import pytest
 
 from fakes.hub import Bench
 from fakes.peer import posting
-from wakebus.broker.core import dispatch as delivering
+from wakebus.broker.core import dispatch
 from wakebus.broker.protocol import wire
-from wakebus.broker.verbs import acks as acking
-from wakebus.broker.verbs import registration as registering
-from wakebus.broker.verbs import send as sending
+from wakebus.broker.verbs import VERBS
 
 
 @pytest.fixture
@@ -25,7 +23,7 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
 def send(bench: Bench, id: str, **fields: object) -> None:
     """Send a message to `e` and store it."""
     payload = posting("e", id, queue=True, id=id, **fields)
-    sending.send(bench.hub, bench.request(payload, b"sender"))
+    VERBS["send"](bench.hub, bench.request(payload, b"sender"))
     bench.slow.run_all()
 
 
@@ -38,12 +36,12 @@ def delivered(bench: Bench) -> list[str]:
 def test_a_message_that_is_being_fetched_does_not_expire(bench: Bench) -> None:
     """PROTOCOL-6.10: it is on its way, and arrives."""
     send(bench, "m1", ttl_s=5)
-    delivering.dispatch(bench.hub, bench.held("e"))
+    dispatch.dispatch(bench.hub, bench.held("e"))
     bench.pass_time(6)
     endpoint = bench.hub.endpoints["e"]
     assert endpoint.holder is not None
     endpoint.holder.beat = bench.mono
-    delivering.expire(bench.hub)
+    dispatch.expire(bench.hub)
     bench.slow.run_all()
     assert delivered(bench) == ["m1"]
 
@@ -54,9 +52,9 @@ def test_a_holder_that_comes_back_while_the_disk_is_slow(bench: Bench) -> None:
     bench.greeted(b"c1").names.add("e")
     endpoint = bench.held("e", b"c1")
     endpoint.instance = "a" * 16
-    delivering.dispatch(bench.hub, endpoint)
+    dispatch.dispatch(bench.hub, endpoint)
     bench.greeted(b"c2")
-    registering.register(bench.hub, bench.request({"name": "e"}, b"c2"))
+    VERBS["register"](bench.hub, bench.request({"name": "e"}, b"c2"))
     bench.slow.run_all()
     assert delivered(bench) == ["m1"]
 
@@ -65,12 +63,12 @@ def test_a_holder_that_dies_while_the_disk_is_slow(bench: Bench) -> None:
     """PROTOCOL-6.8: nothing is sent to nobody; the next holder gets it."""
     send(bench, "m1")
     endpoint = bench.held("e")
-    delivering.dispatch(bench.hub, endpoint)
+    dispatch.dispatch(bench.hub, endpoint)
     endpoint.holder = None
-    delivering.bring_back(bench.hub, endpoint, died=True, why="died")
+    dispatch.bring_back(bench.hub, endpoint, died=True, why="died")
     bench.slow.run_all()
     assert delivered(bench) == []
-    delivering.dispatch(bench.hub, bench.held("e"))
+    dispatch.dispatch(bench.hub, bench.held("e"))
     bench.slow.run_all()
     assert delivered(bench) == ["m1"]
     assert wire.decode(bench.posted[0]).payload["attempt"] == 2
@@ -80,12 +78,12 @@ def test_an_ack_before_its_holder_dies_counts(bench: Bench) -> None:
     """PROTOCOL-8.3: although the disk has not taken it yet."""
     send(bench, "m1")
     endpoint = bench.held("e")
-    delivering.dispatch(bench.hub, endpoint)
+    dispatch.dispatch(bench.hub, endpoint)
     bench.slow.run_all()
-    acking.handled(bench.hub, bench.request({"to": "e", "id": "m1", "epoch": 1}))
+    VERBS["handled"](bench.hub, bench.request({"to": "e", "id": "m1", "epoch": 1}))
     endpoint.holder = None
-    delivering.bring_back(bench.hub, endpoint, died=True, why="died")
-    delivering.dispatch(bench.hub, bench.held("e"))
+    dispatch.bring_back(bench.hub, endpoint, died=True, why="died")
+    dispatch.dispatch(bench.hub, bench.held("e"))
     bench.slow.run_all()
     assert delivered(bench) == ["m1"] and not endpoint.mailbox.entries
     row = bench.slow.store.find("m1")
@@ -97,7 +95,7 @@ def test_a_message_that_has_vanished_holds_up_nothing(bench: Bench) -> None:
     send(bench, "m1")
     bench.slow.store._db.execute("DELETE FROM message")
     endpoint = bench.held("e")
-    delivering.dispatch(bench.hub, endpoint)
+    dispatch.dispatch(bench.hub, endpoint)
     bench.slow.run_all()
     send(bench, "m2")
     assert delivered(bench) == ["m2"]

@@ -16,10 +16,7 @@ from wakebus.broker.errors import BadMessage, NameTaken, UnknownTarget
 from wakebus.broker.protocol import wire
 from wakebus.broker.protocol.message import NAME
 from wakebus.broker.system.processes import Process
-from wakebus.broker.verbs import dead_letters as retrying
-from wakebus.broker.verbs import queries as admin
-from wakebus.broker.verbs import registration
-from wakebus.broker.verbs import send as sending
+from wakebus.broker.verbs import VERBS, registration
 
 A, B, C = "a" * 16, "b" * 16, "c" * 16
 DEAD = Process(2**31 - 1)
@@ -59,7 +56,7 @@ def second(bench: Bench) -> Endpoint:
 
 def send(bench: Bench, id: str, to: str = "bus-er-2", **fields: Any) -> Any:
     """Send a message and store it; return the answer."""
-    sending.send(bench.hub, bench.request(posting(to, id, id=id, **fields), b"sender"))
+    VERBS["send"](bench.hub, bench.request(posting(to, id, id=id, **fields), b"sender"))
     bench.slow.run_all()
     return bench.answers[-1]
 
@@ -122,9 +119,9 @@ def test_names_that_somebody_chose_are_left_alone(bench: Bench) -> None:
     hub = bench.hub
     claim(bench, C, "bus-er-2", suffix=False)
     leave(bench, C, "bus-er-2")
-    admin.declare(hub, bench.request({"name": "bus-er-3"}))
+    VERBS["declare"](hub, bench.request({"name": "bus-er-3"}))
     send(bench, "m1", "bus-er-4", queue=True)
-    sending.send(hub, bench.request(posting("bus-er-5", "m2", queue=True), b"s"))  # on its way
+    VERBS["send"](hub, bench.request(posting("bus-er-5", "m2", queue=True), b"s"))  # on its way
     claim(bench, A)
     assert claim(bench, B) == "bus-er-6"
     bench.pass_time(31 * 86400)
@@ -213,7 +210,7 @@ def test_somebody_chooses_an_ephemeral_name(bench: Bench, how: str) -> None:
         claim(bench, C, "bus-er-2", suffix=False)
         leave(bench, C, "bus-er-2")
     else:
-        admin.declare(bench.hub, bench.request({"name": "bus-er-2"}))
+        VERBS["declare"](bench.hub, bench.request({"name": "bus-er-2"}))
         bench.slow.run_all()
     assert endpoint.ephemeral == 0
     bench.pass_time(3600)
@@ -310,7 +307,7 @@ def test_what_arrives_while_it_ends_is_dead_too(bench: Bench) -> None:
     second(bench)
     leave(bench, B, "bus-er-2")
     bench.pass_time(60)
-    sending.send(bench.hub, bench.request(posting("bus-er-2", id="m1"), b"sender"))
+    VERBS["send"](bench.hub, bench.request(posting("bus-er-2", id="m1"), b"sender"))
     ephemeral.end_overdue(bench.hub)
     assert not bench.hub.known("bus-er-2") and "bus-er-2" in bench.hub.endpoints
     look_after_names(bench.hub)
@@ -326,7 +323,7 @@ def test_a_name_that_ends_may_be_chosen(bench: Bench) -> None:
     second(bench)
     leave(bench, B, "bus-er-2")
     bench.pass_time(60)
-    sending.send(bench.hub, bench.request(posting("bus-er-2", id="m1"), b"sender"))
+    VERBS["send"](bench.hub, bench.request(posting("bus-er-2", id="m1"), b"sender"))
     ephemeral.end_overdue(bench.hub)
     claim(bench, C, "bus-er-2", suffix=False)
     assert delivered(bench) == ["m1"] and bench.hub.known("bus-er-2")
@@ -392,7 +389,7 @@ def test_what_was_on_its_way_when_a_successor_came(bench: Bench) -> None:
     second(bench)
     leave(bench, B, "bus-er-2")
     old = posting("bus-er-2", id="m1", session="s")
-    sending.send(bench.hub, bench.request(old, b"sender"))
+    VERBS["send"](bench.hub, bench.request(old, b"sender"))
     bench.pass_time(1)
     bench.greeted(b"c", C)
     registration.register(bench.hub, bench.request({"name": "bus-er", "suffix": True}, b"c"))
@@ -407,7 +404,7 @@ def test_what_was_on_its_way_when_a_successor_came(bench: Bench) -> None:
 
 def retry(bench: Bench, id: str) -> Any:
     """Retry by force; return the answer."""
-    retrying.retry(bench.hub, bench.request({"ids": [id], "force": True}))
+    VERBS["retry"](bench.hub, bench.request({"ids": [id], "force": True}))
     bench.slow.run_all()
     return bench.answers[-1]
 
@@ -418,7 +415,7 @@ def test_what_was_for_a_session_that_ended_stays_dead(bench: Bench) -> None:
     send(bench, "m1", session="s", ttl_s=5)
     send(bench, "m2", session="s")
     bench.slow.store.mark("m1", "", state="dead", reason="it expired", done=1.0)
-    bench.hub.endpoints["bus-er-2"].mailbox.end("m1")
+    bench.hub.endpoints["bus-er-2"].mailbox.remove("m1")
     leave(bench, B, "bus-er-2")
     bench.pass_time(5)
     claim(bench, C)

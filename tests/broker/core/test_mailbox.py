@@ -36,7 +36,7 @@ def test_one_of_a_lane_is_out() -> None:
     """PROTOCOL-7.1: the next one goes after the end of the one before."""
     box = filled("a", "a", "b")
     assert take_all(box) == ["m1", "m3"]
-    box.end("m1")
+    box.remove("m1")
     assert take_all(box) == ["m2"]
 
 
@@ -46,7 +46,7 @@ def test_lanes_take_turns() -> None:
     order = []
     while e := box.take_next(0):
         order.append(e.id)
-        box.end(e.id)
+        box.remove(e.id)
     assert order == ["m1", "m6", "m2", "m3", "m4", "m5"]
 
 
@@ -54,7 +54,7 @@ def test_the_window_counts_lanes() -> None:
     """PROTOCOL-7.3: no more lanes are out than the window has."""
     box = filled(*"abcd", window=3)
     assert take_all(box) == ["m1", "m2", "m3"]
-    box.end("m2")
+    box.remove("m2")
     assert take_all(box) == ["m4"]
 
 
@@ -62,7 +62,7 @@ def test_the_window_counts_bytes() -> None:
     """PROTOCOL-7.3: 4 MiB are out at most; a single message always goes."""
     box = filled(*"abcdef", size=MIB)
     assert take_all(box) == ["m1", "m2", "m3", "m4"]
-    box.end("m1")
+    box.remove("m1")
     assert take_all(box) == ["m5"]
     assert take_all(filled("a", "b", size=5 * MIB)) == ["m1"]
 
@@ -75,7 +75,7 @@ def test_more_lets_the_next_of_the_lane_come() -> None:
     assert take_all(box) == ["m2"]
     box.allow_more("m2")
     assert take_all(box) == ["m3"]
-    box.end("m2")
+    box.remove("m2")
     assert take_all(box) == []
 
 
@@ -98,7 +98,7 @@ def test_later_holds_its_lane_only() -> None:
     box = filled("a", "a", "b")
     assert take_all(box) == ["m1", "m3"]
     box.give_back("m1", held_until=5.0)
-    box.end("m3")
+    box.remove("m3")
     box.add(entry(4, "b"))
     assert take_all(box, 4.9) == ["m4"]
     assert take_all(box, 5.0) == ["m1"]
@@ -113,10 +113,10 @@ def test_what_holds_a_lane_up_is_known() -> None:
     assert first.deferred == "429" and not second.deferred
     assert box.waits_behind(third) == ("m1", "429") and box.waits_behind(other) == ("", "")
     first.state = DeliveryState.DEAD
-    box.end("m1")
+    box.remove("m1")
     assert box.waits_behind(third) == ("m1", "429")
     second.state = DeliveryState.HANDLED
-    box.end("m2")
+    box.remove("m2")
     assert box.waits_behind(third) == ("", "")
 
 
@@ -172,7 +172,7 @@ def test_quarantined_ones_go_one_at_a_time() -> None:
     assert [box.entries[f"m{n}"].deaths for n in (1, 2, 3, 4)] == [2, 1, 1, 0]
     assert box.entries["m4"].quarantined
     (one,) = take_all(box)
-    box.end(one)
+    box.remove(one)
     assert len(take_all(box)) == 1
 
 
@@ -183,7 +183,7 @@ def test_what_has_ended_does_not_come_back() -> None:
     box.entries["m1"].state = DeliveryState.HANDLED
     assert [e.id for e in box.return_all(died=True)] == ["m2"]
     assert take_all(box) == ["m2"]
-    box.end("m1")
+    box.remove("m1")
     assert list(box.entries) == ["m2"]
 
 
@@ -221,7 +221,7 @@ def test_empty_lanes_are_forgotten() -> None:
     take_all(box)
     box.give_back("m2")
     for id in ("m3", "m2", "m1"):
-        box.end(id)
+        box.remove(id)
     assert take_all(box) == []
     assert not box._lanes and not box.bytes and not len(box)
 
@@ -247,11 +247,11 @@ def test_a_poison_condemns_no_innocent(
             break
         first = luck.choice(out)
         if first not in bad:
-            box.end(first)
+            box.remove(first)
             continue
         for back in box.return_all(died=True):
             if back.deaths >= 5:
-                box.end(back.id)
+                box.remove(back.id)
                 dead.add(back.id)
     assert not box.entries
     assert dead == bad
@@ -296,7 +296,7 @@ class Life(RuleBasedStateMachine):
     @precondition(lambda self: self.box.entries)
     def end(self, pick: Random) -> None:
         one = self.box.entries[pick.choice(sorted(self.box.entries))]
-        self.box.end(one.id)
+        self.box.remove(one.id)
         if not any(e.lane == one.lane for e in self.box.entries.values()):
             self.held.pop(one.lane, None)
 
@@ -332,7 +332,7 @@ class Life(RuleBasedStateMachine):
             for one in sorted(self.box.out, key=lambda e: e.seq):
                 if one.id not in already:
                     order[one.lane].append(one.seq)
-                self.box.end(one.id)
+                self.box.remove(one.id)
         assert not self.box.entries
         assert all(seqs == sorted(seqs) for seqs in order.values())
         self.held.clear()
@@ -360,5 +360,5 @@ def test_a_big_mailbox_is_emptied_in_steps(lanes: int) -> None:
     while out := take_all(box):
         seen += len(out)
         for id in out:
-            box.end(id)
+            box.remove(id)
     assert seen == 2_000

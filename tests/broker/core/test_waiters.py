@@ -7,7 +7,7 @@ import pytest
 
 from fakes.hub import Bench, put
 from wakebus.broker.core.waiters import answer_waiters
-from wakebus.broker.verbs import wait as verb
+from wakebus.broker.verbs import VERBS
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
 def wait(bench: Bench, **fields: object) -> None:
     """Wait for m1 for a day, until the store has been asked."""
     payload = {"id": "m1", "state": "handled", "timeout": 86400.0, **fields}
-    verb.wait(bench.hub, bench.request(payload))
+    VERBS["wait"](bench.hub, bench.request(payload))
     bench.slow.run_all()
 
 

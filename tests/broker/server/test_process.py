@@ -18,8 +18,7 @@ from fakes.broker import Broker, MakeBroker, until
 from fakes.peer import MakePeer, posting
 from wakebus.broker import errors
 from wakebus.broker.address import write_address
-from wakebus.broker.server import process as daemon
-from wakebus.broker.server import socket_paths as places
+from wakebus.broker.server import process, socket_paths
 from wakebus.broker.server.process import prepare
 from wakebus.broker.system.lock_file import AlreadyRunning, lock_holder, take_lock
 from wakebus.broker.system.private_files import CannotStart
@@ -76,7 +75,7 @@ def test_what_is_no_folder_of_ours(tmp_path: Path) -> None:
 
 def test_a_network_file_system_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its locks do not hold: the error says what to set."""
-    monkeypatch.setattr(daemon, "_file_system", lambda folder: "nfs4")
+    monkeypatch.setattr(process, "_file_system", lambda folder: "nfs4")
     with pytest.raises(CannotStart, match="HERMES_BUS_ROOT"):
         prepare(tmp_path)
 
@@ -156,7 +155,7 @@ def test_no_other_folder_is_removed(bus_root: Path, kind: str) -> None:
         (real / "more").write_text("mine")
     write_address(bus_root, {"router": f"ipc://{folder}/broker.sock"})
     try:
-        places.remove_left_folder(bus_root)
+        socket_paths.remove_left_folder(bus_root)
         assert real.exists() and (kind == "full" or (real / "broker.sock").exists())
     finally:
         shutil.rmtree(real)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from wakebus.broker.store import dead_letter_history as history
+from wakebus.broker.store import dead_letter_history
 from wakebus.broker.store.rows import LOG_BYTES, Row
 
 
@@ -27,32 +27,32 @@ def row(steps: str = "", outcome: Any = None, **more: Any) -> Row:
 )
 def test_work_of_this_life(steps: str, doubt: bool) -> None:
     """PROTOCOL-10.8: what an earlier life did is in `started_before`, not in its steps."""
-    assert history.in_doubt(row(steps)) is doubt
-    assert history.in_doubt(row(steps, started_before=1)) is True
+    assert dead_letter_history.in_doubt(row(steps)) is doubt
+    assert dead_letter_history.in_doubt(row(steps, started_before=1)) is True
 
 
 def test_steps_that_are_cut_off() -> None:
     """Where steps may be missing, those of earlier history count too."""
-    assert history.in_doubt(row("started retried " + "later " * (LOG_BYTES // 20)))
+    assert dead_letter_history.in_doubt(row("started retried " + "later " * (LOG_BYTES // 20)))
 
 
 def test_a_channels_word_counts_more() -> None:
     """PROTOCOL-10.8: whatever the steps say."""
     for word, doubt in (("uncertain", True), ("rejected", False), ("odd", False)):
-        assert history.in_doubt(row("started", {"channel": {"result": word}})) is doubt
+        assert dead_letter_history.in_doubt(row("started", {"channel": {"result": word}})) is doubt
     odds: list[Row] = [{"channel": "x"}, {"channel": {}}, {"channel": [1]}, {}]
     for odd in odds:
-        assert history.channel_result(json.dumps(odd)) == {}
+        assert dead_letter_history.channel_result(json.dumps(odd)) == {}
         assert (
-            history.in_doubt(row("started", odd)) is True
-            and history.channel_step(row("", odd)) == ""
+            dead_letter_history.in_doubt(row("started", odd)) is True
+            and dead_letter_history.channel_step(row("", odd)) == ""
         )
 
 
 def test_what_the_next_life_knows() -> None:
     """PROTOCOL-10.8: a short step; whatever an outcome holds, it is one line of JSON."""
     channel = {"result": "rejected", "chat": "ntfy:" + "t" * 900, "id": ["\n"]}
-    line = history.channel_step(row("", {"channel": {**channel, "at": {}}}))
+    line = dead_letter_history.channel_step(row("", {"channel": {**channel, "at": {}}}))
     step = json.loads(line)
     assert line.count("\n") == 1 and len(line) < 700
     assert step["t"] == 9.0 and step["by"] == "e" and step["why"].startswith("rejected ntfy:ttt")

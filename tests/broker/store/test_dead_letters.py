@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fakes.hub import put
-from wakebus.broker.store import dead_letters as letters
+from wakebus.broker.store import dead_letters
 from wakebus.broker.store.dead_letters import DeadLetterFilter, Page
 from wakebus.broker.store.store import Store
 
@@ -33,9 +33,9 @@ ANY = DeadLetterFilter()
 
 
 def page(store: Store, which: DeadLetterFilter = ANY, after: Any = None, **more: Any) -> Page:
-    """Return a page of dead letters."""
+    """Return a page of dead dead_letters."""
     asked = {"oldest": False, "limit": 100, **more}
-    return letters.dead(store.db, which, after=after or [], **asked)
+    return dead_letters.dead(store.db, which, after=after or [], **asked)
 
 
 def ids(found: Page) -> list[str]:
@@ -64,7 +64,7 @@ def test_the_channel_is_told(store: Store) -> None:
     ended(store, "c", 3.0, "handled", outcome=said, body={"text": "x", "channel": "ntfy:t"})
     ended(store, "d", 4.0, "handled", outcome=json.dumps({"channel": "odd"}))
     assert [row.get("channel") for row in page(store).rows] == [None, "feishu:oc_1?thread=om_1"]
-    rows = letters.inbox(store.db, "worker", ended=True, after=[], limit=9).rows
+    rows = dead_letters.inbox(store.db, "worker", ended=True, after=[], limit=9).rows
     assert [row.get("result") for row in rows] == [None, None, "uncertain", None]
 
 
@@ -75,7 +75,7 @@ def test_a_retry_keeps_what_a_channel_said(store: Store) -> None:
     ended(store, "b", 6.0, "refused", outcome=json.dumps({"channel": {**channel, "at": ["x"]}}))
     ended(store, "c", 6.0)
     for id in "abc":
-        assert letters.revive(store.db, [id], 7.0, '{"what": "retried"}\n')
+        assert dead_letters.revive(store.db, [id], 7.0, '{"what": "retried"}\n')
     logs = dict(store.db.execute("SELECT id, log FROM message").fetchall())
     told = {id: [json.loads(line) for line in log.splitlines()][-2:] for id, log in logs.items()}
     first = {"t": 5.0, "what": "channel", "by": "worker", "why": "rejected feishu:oc_1"}
@@ -115,14 +115,14 @@ def test_what_one_request_reads_is_bounded(store: Store, monkeypatch: pytest.Mon
     """PROTOCOL-10.7: by rows that are looked at, and by bytes; the cursor goes on."""
     for n in range(7):
         ended(store, f"m{n}", float(n), body={"text": "x" * 1000}, to="x" if n == 6 else "y")
-    monkeypatch.setattr(letters, "SCAN", 3)
+    monkeypatch.setattr(dead_letters, "SCAN", 3)
     first = page(store, DeadLetterFilter(to="x"), oldest=True)
     assert first.rows == [] and first.next
     second = page(store, DeadLetterFilter(to="x"), first.next, oldest=True)
     third = page(store, DeadLetterFilter(to="x"), second.next, oldest=True)
     assert (second.rows, ids(third), third.next) == ([], ["m6"], None)
-    monkeypatch.setattr(letters, "SCAN", 100)
-    monkeypatch.setattr(letters, "READ_BYTES", 2_500)
+    monkeypatch.setattr(dead_letters, "SCAN", 100)
+    monkeypatch.setattr(dead_letters, "READ_BYTES", 2_500)
     found = page(store)
     assert ids(found) == ["m6", "m5"] and ids(page(store, after=found.next)) == ["m4", "m3"]
 
@@ -144,7 +144,7 @@ def test_what_may_have_been_done(store: Store, fields: dict[str, Any], doubt: bo
         fields = {**fields, "outcome": json.dumps(fields["outcome"])}
     ended(store, "m", 1.0, "refused", **fields)
     assert page(store).rows[0]["in_doubt"] is doubt
-    assert letters.find(store.db, ["m"]).rows[0]["in_doubt"] is doubt
+    assert dead_letters.find(store.db, ["m"]).rows[0]["in_doubt"] is doubt
 
 
 def steps(*words: str) -> str:
@@ -186,7 +186,7 @@ def test_a_new_life(store: Store) -> None:
     ended(store, "c", 1.0, "handled")
     store.put(put("d"))
     before = store.find("a")
-    rows = letters.revive(store.db, ["a", "b", "c", "d", "e"], 1_000.0, "again\n")
+    rows = dead_letters.revive(store.db, ["a", "b", "c", "d", "e"], 1_000.0, "again\n")
     assert [row["id"] for row in rows] == ["a", "b"]
     one, two = store.find("a"), store.find("b")
     assert one and two and before
@@ -198,20 +198,20 @@ def test_a_new_life(store: Store) -> None:
     assert (one["started_before"], one["redelivered"]) == (1, 0)
     assert (two["started_before"], two["redelivered"]) == (0, 1)
     assert [row["id"] for row in store.open_messages()] == ["d", "a", "b"]
-    assert letters.revive(store.db, ["a"], 1.0, "") == []
+    assert dead_letters.revive(store.db, ["a"], 1.0, "") == []
 
 
 def test_much_is_done_in_steps(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """PROTOCOL-10.8, PROTOCOL-10.9: what is not looked at is told; one is always done."""
     for n in range(4):
         ended(store, f"m{n}", 1.0, body={"text": "x" * 1000})
-    monkeypatch.setattr(letters, "STEP_BYTES", 2_500)
+    monkeypatch.setattr(dead_letters, "STEP_BYTES", 2_500)
     asked = ["m0", "nobody", "m1", "m2", "m3"]
-    found = letters.purge(store.db, asked)
+    found = dead_letters.purge(store.db, asked)
     assert [row["id"] for row in found.rows] == ["m0", "m1"]
     assert (found.missing, found.left) == (["nobody"], ["m2", "m3"])
-    monkeypatch.setattr(letters, "STEP_BYTES", 1)
-    assert letters.purge(store.db, found.left).left == ["m3"]
+    monkeypatch.setattr(dead_letters, "STEP_BYTES", 1)
+    assert dead_letters.purge(store.db, found.left).left == ["m3"]
     assert store.counts()["messages"] == 1
 
 
@@ -220,7 +220,7 @@ def test_purging_spares_what_is_open(store: Store) -> None:
     store.put(put("open"))
     ended(store, "dead", 1.0)
     ended(store, "handled", 1.0, "handled")
-    found = letters.purge(store.db, ["open", "dead", "handled"])
+    found = dead_letters.purge(store.db, ["open", "dead", "handled"])
     assert (found.rows[0]["id"], found.rows[0]["state"]) == ("open", "queued")
     assert [store.find(id) is None for id in ("open", "dead", "handled")] == [False, True, True]
 
@@ -231,7 +231,7 @@ def boxed(store: Store, name: str = "worker", limit: int = 100, **more: Any) -> 
     after: list[Any] = []
     while True:
         asked: dict[str, Any] = {"ended": False, **more}
-        found = letters.inbox(store.db, name, after=after, limit=limit, **asked)
+        found = dead_letters.inbox(store.db, name, after=after, limit=limit, **asked)
         seen += ids(found)
         if found.next is None:
             return seen
@@ -251,16 +251,16 @@ def test_a_box(store: Store) -> None:
     assert boxed(store, limit=1) == ["a", "e", "b"]
     assert boxed(store, ended=True) == ["a", "e", "d", "c", "b"]
     assert boxed(store, ended=True, limit=1) == ["a", "e", "d", "c", "b"]
-    first = letters.inbox(store.db, "worker", ended=False, after=[], limit=1).rows[0]
+    first = dead_letters.inbox(store.db, "worker", ended=False, after=[], limit=1).rows[0]
     assert (first["text"], first["type"], first["state"]) == ("first line", "t", "queued")
-    last = letters.inbox(store.db, "worker", ended=False, after=[1, -1, 0], limit=1).rows[0]
+    last = dead_letters.inbox(store.db, "worker", ended=False, after=[1, -1, 0], limit=1).rows[0]
     assert (last["silent"], last["ended"], last["state"]) == (True, 3.0, "handled")
 
 
 def test_a_box_shows_beginnings_only(store: Store) -> None:
     """PROTOCOL-10.10: 200 characters of a line, no more of a body."""
     store.put(put("a", body={"text": "x" * 10_000, "secret": "yyy"}))
-    (row,) = letters.inbox(store.db, "worker", ended=False, after=[], limit=1).rows
+    (row,) = dead_letters.inbox(store.db, "worker", ended=False, after=[], limit=1).rows
     assert row["text"] == "x" * 200 and "yyy" not in repr(row)
 
 

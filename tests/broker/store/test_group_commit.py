@@ -12,7 +12,7 @@ import pytest
 
 from fakes.broker import until
 from wakebus.broker.errors import Refused
-from wakebus.broker.store import group_commit as storing
+from wakebus.broker.store import group_commit
 from wakebus.broker.store.group_commit import BATCH, QUEUE, Writer
 from wakebus.broker.store.store import Store
 
@@ -148,8 +148,8 @@ def test_the_log_is_moved_in_a_pause(
     tmp_path: Path, woken: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Once for what was written, however often it is looked at; never for what was only read."""
-    monkeypatch.setattr(storing, "PAUSE_BYTES", storing.COMMIT_BYTES)
-    monkeypatch.setattr(storing, "PAUSE_S", 0.01)
+    monkeypatch.setattr(group_commit, "PAUSE_BYTES", group_commit.COMMIT_BYTES)
+    monkeypatch.setattr(group_commit, "PAUSE_S", 0.01)
     store = Counted(tmp_path / "bus.db")
     thread = started(store, woken)
     until(lambda: store.moved == 1)  # what a killed broker may have left
@@ -170,8 +170,8 @@ def test_a_long_log_is_moved_without_a_pause(
     tmp_path: Path, woken: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else a broker that is never idle would fill the disk."""
-    monkeypatch.setattr(storing, "CHECKPOINT_BYTES", storing.COMMIT_BYTES)
-    monkeypatch.setattr(storing, "PAUSE_S", 60.0)
+    monkeypatch.setattr(group_commit, "CHECKPOINT_BYTES", group_commit.COMMIT_BYTES)
+    monkeypatch.setattr(group_commit, "PAUSE_S", 60.0)
     store = Counted(tmp_path / "bus.db")
     thread = started(store, woken)
     for n in range(5):
@@ -185,7 +185,7 @@ def test_what_may_wait_shares_the_next_commit(
     tmp_path: Path, woken: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In its order; and alone it does not wait for ever."""
-    monkeypatch.setattr(storing, "GATHER_S", 30.0)
+    monkeypatch.setattr(group_commit, "GATHER_S", 30.0)
     store = Store(tmp_path / "bus.db")
     commits: list[int] = []
     transaction = store.transaction
@@ -201,7 +201,7 @@ def test_what_may_wait_shares_the_next_commit(
     thread.submit(lambda s: "handled", seen.append)
     _collect_until(thread, lambda: seen == ["got", "handled"])
     assert commits == [2]
-    monkeypatch.setattr(storing, "GATHER_S", 0.01)
+    monkeypatch.setattr(group_commit, "GATHER_S", 0.01)
     thread.submit(lambda s: "late", seen.append, urgent=False)
     _collect_until(thread, lambda: seen[2:] == ["late"])
     thread.stop()

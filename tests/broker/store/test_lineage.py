@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fakes.hub import put
-from wakebus.broker.store import lineage as story
+from wakebus.broker.store import lineage
 from wakebus.broker.store.store import Store
 
 
@@ -25,7 +25,7 @@ def test_few_bytes_are_read(store: Store) -> None:
     for n in range(1, 4):
         store.put(put(f"m{n}", body=large, hops=3, reply_to=f"m{n - 1}", key=f"k{n}"))
     store.put(put("m4", reply_to="m3"))
-    rows = story.related(store._all, "m0", most_bytes=5_000)
+    rows = lineage.related(store._all, "m0", most_bytes=5_000)
     told = [row["message"] for row in rows]
     assert [message["id"] for message in told] == ["m0", "m1", "m2", "m3", "m4"]
     assert [message.get("hops") for message in told] == [3, 3, None, None, None]
@@ -39,4 +39,4 @@ def test_a_ring_ends(store: Store) -> None:
     """PROTOCOL-10.4: messages that name each other, and one that names itself."""
     store.put(put("a", reply_to="b", cause="b"))
     store.put(put("b", reply_to="a", cause="b"))
-    assert [row["id"] for row in story.related(store._all, "b")] == ["a", "b"]
+    assert [row["id"] for row in lineage.related(store._all, "b")] == ["a", "b"]

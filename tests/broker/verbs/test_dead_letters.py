@@ -8,11 +8,10 @@ import pytest
 
 from fakes.hub import Bench
 from fakes.peer import posting
-from wakebus.broker.core import dispatch as delivering
+from wakebus.broker.core import dispatch
 from wakebus.broker.errors import BadMessage, BrokerUnavailable
-from wakebus.broker.store import dead_letters as letters
-from wakebus.broker.verbs import dead_letters as redrive
-from wakebus.broker.verbs import send as sending
+from wakebus.broker.store import dead_letters
+from wakebus.broker.verbs import VERBS
 
 
 @pytest.fixture
@@ -26,21 +25,21 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
 def dead(bench: Bench, *ids: str) -> None:
     """Send messages to `e` and let them expire."""
     for id in ids:
-        sending.send(bench.hub, bench.request(posting("e", id, queue=True, id=id, ttl_s=5)))
+        VERBS["send"](bench.hub, bench.request(posting("e", id, queue=True, id=id, ttl_s=5)))
     bench.slow.run_all()
     bench.pass_time(6)
-    delivering.expire(bench.hub)
+    dispatch.expire(bench.hub)
     bench.slow.run_all()
     bench.answers.clear()
 
 
 def ask(bench: Bench, *ids: str, **fields: Any) -> None:
     """Retry; it is done by `work`."""
-    redrive.retry(bench.hub, bench.request({"ids": [*ids], **fields}))
+    VERBS["retry"](bench.hub, bench.request({"ids": [*ids], **fields}))
 
 
 @pytest.mark.parametrize("ids", [None, [], "m1", [1], ["x" * 65], ["x"] * 501])
-@pytest.mark.parametrize("verb", [redrive.retry, redrive.purge])
+@pytest.mark.parametrize("verb", [VERBS["retry"], VERBS["purge"]])
 def test_ids_are_ids(bench: Bench, verb: Any, ids: Any) -> None:
     """PROTOCOL-10.8, PROTOCOL-10.9: 1 to 500 of them."""
     with pytest.raises(BadMessage):
@@ -68,7 +67,7 @@ def test_a_full_mailbox_takes_what_fits(bench: Bench) -> None:
     """PROTOCOL-10.8: and the rest stays dead; places that are taken are given back."""
     dead(bench, "m1", "m2")
     dead(bench, "m3", "m4")
-    sending.send(bench.hub, bench.request(posting("e", queue=True, id="m5")))
+    VERBS["send"](bench.hub, bench.request(posting("e", queue=True, id="m5")))
     ask(bench, "m1", "m2", "m3", "m4")
     bench.slow.run_all()
     answer = bench.answers[-1]
@@ -77,10 +76,10 @@ def test_a_full_mailbox_takes_what_fits(bench: Bench) -> None:
     assert "is full (3 messages)" in answer["kept"][0]["why"]
     endpoint = bench.hub.endpoints["e"]
     assert (endpoint.arriving, endpoint.arriving_bytes) == (0, 0)
-    delivering.commit_end(
+    dispatch.commit_end(
         bench.hub, endpoint, endpoint.mailbox.entries["m5"], "", print, state="handled"
     )
-    delivering.dispatch(bench.hub, bench.held("e"))
+    dispatch.dispatch(bench.hub, bench.held("e"))
     bench.slow.run_all()
     assert b'"retried":1' in b"".join(bench.posted)
 
@@ -93,7 +92,7 @@ def test_a_disk_that_takes_nothing(bench: Bench) -> None:
     db.execute("PRAGMA query_only=ON")
     bench.slow.run_all()
     assert isinstance(bench.answers[-1], BrokerUnavailable)
-    redrive.purge(bench.hub, bench.request({"ids": ["m1"]}))
+    VERBS["purge"](bench.hub, bench.request({"ids": ["m1"]}))
     bench.slow.run_all()
     assert isinstance(bench.answers[-1], BrokerUnavailable)
     db.execute("PRAGMA query_only=OFF")
@@ -111,7 +110,7 @@ def test_it_expires_by_its_new_deadline(bench: Bench) -> None:
     bench.slow.run_all()
     for seconds, left in ((4, ["m1"]), (2, [])):
         bench.pass_time(seconds)
-        delivering.expire(bench.hub)
+        dispatch.expire(bench.hub)
         bench.slow.run_all()
         assert [*bench.hub.endpoints["e"].mailbox.entries] == left
 
@@ -119,7 +118,7 @@ def test_it_expires_by_its_new_deadline(bench: Bench) -> None:
 def test_the_rest_is_handed_back(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """PROTOCOL-10.8, PROTOCOL-10.9: what would be much to write in one step."""
     dead(bench, "m1", "m2")
-    monkeypatch.setattr(letters, "STEP_BYTES", 1)
+    monkeypatch.setattr(dead_letters, "STEP_BYTES", 1)
     ask(bench, "m1", "nobody", "m2")
     bench.slow.run_all()
     answer = bench.answers[-1]
@@ -127,7 +126,7 @@ def test_the_rest_is_handed_back(bench: Bench, monkeypatch: pytest.MonkeyPatch) 
     assert answer["kept"] == [
         {"id": "nobody", "state": "unknown", "why": "no such message is stored"}
     ]
-    redrive.purge(bench.hub, bench.request({"ids": ["m1", "m2"]}))
+    VERBS["purge"](bench.hub, bench.request({"ids": ["m1", "m2"]}))
     bench.slow.run_all()
     answer = bench.answers[-1]
     assert (answer["purged"], answer["left"]) == ([], ["m2"])

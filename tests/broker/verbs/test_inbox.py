@@ -8,10 +8,9 @@ import pytest
 
 from fakes.hub import Bench
 from fakes.peer import posting
-from wakebus.broker.core import dispatch as delivering
+from wakebus.broker.core import dispatch
 from wakebus.broker.errors import BadName, Refused, UnknownId, UnknownTarget
-from wakebus.broker.verbs import dead_letters, inbox
-from wakebus.broker.verbs import send as sending
+from wakebus.broker.verbs import VERBS, dead_letters, inbox
 
 
 @pytest.fixture
@@ -24,7 +23,7 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
 
 def send(bench: Bench, id: str) -> None:
     """Send a message to `e`; it is stored by `run_all`."""
-    sending.send(bench.hub, bench.request(posting("e", id, queue=True, id=id)))
+    VERBS["send"](bench.hub, bench.request(posting("e", id, queue=True, id=id)))
 
 
 def cancel(bench: Bench, id: str, conn: bytes = b"c", **fields: Any) -> None:
@@ -85,7 +84,7 @@ def test_what_is_on_its_way_is_in_hand(bench: Bench) -> None:
     """PROTOCOL-10.10, PROTOCOL-10.11: sent, not confirmed: shown as held, not taken back."""
     send(bench, "m1")
     bench.slow.run_all()
-    delivering.dispatch(bench.hub, bench.held("e"))
+    dispatch.dispatch(bench.hub, bench.held("e"))
     bench.slow.run_all()
     with pytest.raises(Refused, match=r"hands of e \(on its way\)"):
         cancel(bench, "m1")
