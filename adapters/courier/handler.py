@@ -144,9 +144,10 @@ class Courier:
         """Return what it asks for, or raise; of a bare platform parts may be in an earlier home."""
         if not message.channel:
             raise Rejected("the message names no channel; write body.channel, as feishu:oc_1")
-        if not message.text.strip() and message.body.get("file") is None:
+        text = message.text
+        if not text.strip() and message.body.get("file") is None:
             raise Rejected("the message has no text (body.text) and no file (body.file)")
-        outgoing = outgoing_of(message.text, message.id, message.body, self._now())
+        outgoing = outgoing_of(text, message.id, message.body, self._now())
         asked = channel.parse(message.channel)
         bare = asked.chat_id is None
         begun = self._log.chat(message.id) if bare else ""

@@ -201,13 +201,13 @@ class GuardedAdapter:
     def upload(self, outgoing: Outgoing) -> Request | None:
         """Return the next request that brings the outgoing file there, None when it is there."""
         adapter = self.adapter
-        if outgoing.file is None or not isinstance(adapter, Uploads):
+        if not isinstance(adapter, Uploads):
             return None
         return guarded(self.platform, lambda: adapter.upload(self.target, outgoing))
 
-    def uploads(self, outgoing: Outgoing) -> bool:
-        """Whether its file must be brought there first."""
-        return outgoing.file is not None and self.upload(_bare(outgoing)) is not None
+    def needs_upload(self, outgoing: Outgoing) -> bool:
+        """Whether the outgoing file must be brought there first."""
+        return self.upload(_bare(outgoing)) is not None
 
     def parse_upload(self, file: File, answer: Response) -> File:
         """Return the file with what the platform said of it."""

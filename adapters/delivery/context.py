@@ -8,15 +8,13 @@ message's.
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from wakebus.adapters.base import Part, Progress, Transport
 from wakebus.adapters.delivery.access_tokens import TokenCache
 from wakebus.adapters.delivery.chat_lookup import ChatLookups
 from wakebus.adapters.delivery.split_cache import SplitCache
-from wakebus.adapters.errors import DeliveryError, Result, Unavailable, place_of
-
-T = TypeVar("T")
+from wakebus.adapters.errors import DeliveryError, Result
 
 
 class Admission(Protocol):
@@ -74,8 +72,8 @@ class MemoryRecord:
         return dict(self._parts)
 
     def found(self) -> str:
-        """Return the chat of the last part that was begun, "" while none is."""
-        return self._found if self._parts else ""
+        """Return the chat of the last part that was begun."""
+        return self._found
 
     def begin_part(self, number: int, now: float, found: str = "") -> None:
         """Remember the part, by its first try, and its chat."""
@@ -108,13 +106,3 @@ class DeliveryContext:
     sleep: Callable[[float], bool] = pause
     permit: Admission = field(default_factory=AllowAll)
     record: Progress = field(default_factory=MemoryRecord)
-
-
-def recorded(step: Callable[[], T]) -> T:
-    """Return what the record of parts returns, or raise Unavailable: without it nothing begins."""
-    try:
-        return step()
-    except DeliveryError:
-        raise
-    except Exception as exc:
-        raise Unavailable(f"the record of its parts cannot be kept: {place_of(exc)}") from exc

@@ -20,7 +20,6 @@ from wakebus.adapters.delivery.adapter_calls import GuardedAdapter
 from wakebus.adapters.delivery.attachments import megabytes
 from wakebus.adapters.delivery.context import DeliveryContext
 from wakebus.adapters.delivery.parts import PartSender
-from wakebus.adapters.delivery.platform_client import PlatformClient
 from wakebus.adapters.delivery.split_cache import SplitCache
 from wakebus.adapters.errors import DeliveryError, Rejected, Uncertain, place_of
 from wakebus.adapters.sanitize import line, plain
@@ -42,7 +41,7 @@ def deliver(chat: GuardedAdapter, message: Outgoing, context: DeliveryContext) -
     parts: Sequence[Outgoing] = ()
     try:
         parts = parts_of(chat, message, context.splits)
-        sender = PartSender(PlatformClient(chat, context), context, parts)
+        sender = PartSender(chat, context, parts)
         id_ = sender.send_all()
     except DeliveryError as exc:
         return _failed(exc, chat.target, sender, len(parts))
@@ -50,7 +49,7 @@ def deliver(chat: GuardedAdapter, message: Outgoing, context: DeliveryContext) -
         doubt = Uncertain(f"the delivery failed: {place_of(exc)}")
         return _failed(doubt, chat.target, sender, len(parts))
     sent = ChannelResult("sent", chat.platform, str(chat.target), id=line(id_, 200))
-    return replace(sent, reason=line(sender.note), done=len(parts), parts=len(parts))
+    return replace(sent, reason=line(sender.remark), done=len(parts), parts=len(parts))
 
 
 def parts_of(chat: GuardedAdapter, message: Outgoing, splits: SplitCache) -> list[Outgoing]:

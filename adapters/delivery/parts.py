@@ -17,9 +17,11 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TypeVar
 
 from wakebus.adapters.base import File, Outgoing, Sent
-from wakebus.adapters.delivery.context import DeliveryContext, recorded
+from wakebus.adapters.delivery.adapter_calls import GuardedAdapter
+from wakebus.adapters.delivery.context import DeliveryContext
 from wakebus.adapters.delivery.platform_client import PlatformClient
 from wakebus.adapters.delivery.retry import STOPS, RetryBudget, Stopped
 from wakebus.adapters.errors import (
@@ -31,12 +33,14 @@ from wakebus.adapters.errors import (
     Result,
     Throttled,
     TokenRefused,
+    Unavailable,
     Uncertain,
     WayClosed,
     place_of,
 )
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -59,10 +63,12 @@ class PartSender:
     """
 
     def __init__(
-        self, client: PlatformClient, context: DeliveryContext, parts: Sequence[Outgoing]
+        self, chat: GuardedAdapter, context: DeliveryContext, parts: Sequence[Outgoing]
     ) -> None:
-        self._client, self._context, self._parts = client, context, parts
+        self._context, self._parts = context, parts
         self._known = recorded(context.record.parts)
+        begun = recorded(context.record.found) if self._known else ""
+        self._client = PlatformClient(chat, context, begun)
         self._budget = RetryBudget(context.sleep)
         self._ways: list[str] = []  # until the first part needs them
         self._unlinked = ""
@@ -70,9 +76,9 @@ class PartSender:
         self.done = 0
 
     @property
-    def note(self) -> str:
+    def remark(self) -> str:
         """What the sender should know of a message that is sent."""
-        return "; ".join(filter(None, (self._client.note, self._unlinked)))
+        return "; ".join(filter(None, (self._client.remark, self._unlinked)))
 
     def send_all(self) -> str:
         """Send what is not sent; return the platform's id of the first part, or raise."""
@@ -177,7 +183,7 @@ class PartSender:
     def _ready(self, part: Attempt, way: str, token: str) -> Callable[[], Sent]:
         """Return what sends the part, once it may go out; its file is there then."""
         outgoing = replace(part.outgoing, token=token, way=way, at=self._context.now())
-        if not self._client.chat.uploads(outgoing):
+        if outgoing.file is None or not self._client.chat.needs_upload(outgoing):
             send = self._client.prepare(outgoing)  # what cannot be built takes no permit
             self._await_permit(part)
             return send
@@ -217,6 +223,16 @@ class PartSender:
             text = f"an earlier try may have been accepted; the last one: {text}"
         again = isinstance(error, NotSent | Uncertain) and self._is_safe(part)
         return Uncertain(text, again=again, retry_after=error.wait)
+
+
+def recorded(step: Callable[[], T]) -> T:
+    """Return what the record of parts returns, or raise Unavailable: without it nothing begins."""
+    try:
+        return step()
+    except DeliveryError:
+        raise
+    except Exception as exc:
+        raise Unavailable(f"the record of its parts cannot be kept: {place_of(exc)}") from exc
 
 
 def _worst(failed: list[NotSent]) -> DeliveryError:

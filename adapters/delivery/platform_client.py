@@ -18,7 +18,7 @@ from typing import Final, TypeVar
 
 from wakebus.adapters.base import File, Outgoing, Request, Response, Sent, Token, Transport
 from wakebus.adapters.delivery.adapter_calls import GuardedAdapter
-from wakebus.adapters.delivery.context import DeliveryContext, recorded
+from wakebus.adapters.delivery.context import DeliveryContext
 from wakebus.adapters.errors import (
     BrokenAdapter,
     DeliveryError,
@@ -69,20 +69,22 @@ def ask_platform(
 class PlatformClient:
     """
     That of one delivery. Not thread-safe. `chat`: where requests go; `place`: its token.
+
+    begun: the token of the chat in which parts were begun, "" for nowhere.
     """
 
-    def __init__(self, chat: GuardedAdapter, context: DeliveryContext) -> None:
+    def __init__(self, chat: GuardedAdapter, context: DeliveryContext, begun: str) -> None:
         self._performers, self._permit = context.performers, context.permit
         self._tokens, self._lookups = context.tokens, context.lookups
         self.chat = self._home = self._asked = chat
         self.place = ""
-        self._begun = recorded(context.record.found)
+        self._begun = begun
         self._moved = self._told = False
 
     # --- where the chat is ----------------------------------------------------------------
 
     @property
-    def note(self) -> str:
+    def remark(self) -> str:
         """What a sender should know of a message that is sent."""
         if self._home == self._asked:
             return ""

@@ -21,7 +21,8 @@ from fakes.probe import (
     raises,
 )
 from wakebus.adapters.base import Capabilities, File, Outgoing, Part, Request, Response, Target
-from wakebus.adapters.delivery.context import MemoryRecord, recorded
+from wakebus.adapters.delivery.context import MemoryRecord
+from wakebus.adapters.delivery.parts import recorded
 from wakebus.adapters.errors import (
     DeliveryError,
     Rejected,
