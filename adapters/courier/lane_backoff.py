@@ -49,7 +49,7 @@ class LaneBackoff:
         elif result.done > before.done:
             before = before._replace(tries=0)
         if work == "none" and before.work == "maybe":
-            work = "maybe"  # of a platform whose key always helps no notes are kept
+            work = "maybe"  # of a platform whose key always helps no record is kept
         reason = result.reason
         if work == "maybe" and not (held and before.words):
             reason = doubtful(reason)
@@ -61,7 +61,7 @@ class LaneBackoff:
         return Later(self._wait(result.retry_after, before.tries, held=held), reason, work)
 
     def _wait(self, asked: float | None, tries: int, *, held: bool) -> float:
-        """Return the seconds after which it comes again; `asked`: by the gate, or the platform."""
+        """Return the seconds until it comes again; `asked`: by the permit, or the platform."""
         if asked is None:
             return backoff(tries, self._jitter())
         return asked if held or not tries else max(asked, backoff(tries - 1, self._jitter()))

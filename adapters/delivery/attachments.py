@@ -1,5 +1,5 @@
 """
-The spool of files on their way to chats: `bus/files`, each a copy under a name of ours.
+The attachment store: files on their way to chats, in `bus/files`, each a copy under our own name.
 
 Rule 1: `body.file` is `{"name", "size", "sha256", "media_type", "copy"}`; the name is for people,
 `copy` is the file's in `bus/files`. Rule 2: a sender of the bus cannot make the courier send
@@ -45,7 +45,7 @@ _DIR: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 def store(path: Path, folder: Path) -> dict[str, Any]:
     """
-    Copy a file into the spool of the bus's `folder`; return what `body.file` is to be.
+    Copy a file into the store of the bus's `folder`; return what `body.file` is to be.
 
     Raises Rejected, naming the path, for what is not sent, and Unavailable when it cannot be kept.
     """
@@ -101,8 +101,8 @@ def forget(body: Mapping[str, Any], folder: Path) -> None:
     copy = held.get("copy") if isinstance(held, Mapping) else None
     if isinstance(copy, str) and _COPY.match(copy):
         try:
-            with _spool(folder) as spool:
-                os.unlink(copy, dir_fd=spool)
+            with _opened(folder) as directory:
+                os.unlink(copy, dir_fd=directory)
         except OSError:  # it is gone, or the sweep will find it
             pass
 
@@ -111,9 +111,9 @@ def sweep(folder: Path, now: float) -> int:
     """Remove what is older than 8 days; `now` in Unix seconds. Return how many went."""
     gone = 0
     try:
-        with _spool(folder) as spool:
-            for name in os.listdir(spool):  # noqa: PTH208  (Path knows no descriptors)
-                gone += _swept(name, spool, now)
+        with _opened(folder) as directory:
+            for name in os.listdir(directory):  # noqa: PTH208  (Path knows no descriptors)
+                gone += _swept(name, directory, now)
     except OSError:  # no file was ever sent, or it is tried again in an hour
         pass
     return gone
@@ -170,12 +170,12 @@ _KINDS: Final = (
 def _copied(path: Path, source: int, folder: Path) -> tuple[str, int, str]:
     copy = secrets.token_hex(16)
     try:
-        with _spool(folder, make=True) as spool:
+        with _opened(folder, make=True) as directory:
             try:
-                return copy, *_written(path, source, copy, spool)
+                return copy, *_written(path, source, copy, directory)
             except BaseException:
                 with suppress(OSError):
-                    os.unlink(copy, dir_fd=spool)
+                    os.unlink(copy, dir_fd=directory)
                 raise
     except OSError as exc:
         raise Unavailable(
@@ -183,9 +183,9 @@ def _copied(path: Path, source: int, folder: Path) -> tuple[str, int, str]:
         ) from exc
 
 
-def _written(path: Path, source: int, copy: str, spool: int) -> tuple[int, str]:
+def _written(path: Path, source: int, copy: str, directory: int) -> tuple[int, str]:
     digest, size = hashlib.sha256(), 0
-    with os.fdopen(os.open(copy, _WRITE, 0o600, dir_fd=spool), "wb") as target:
+    with os.fdopen(os.open(copy, _WRITE, 0o600, dir_fd=directory), "wb") as target:
         while chunk := os.read(source, _CHUNK):
             size += len(chunk)
             if size > MAX_FILE:
@@ -214,8 +214,8 @@ def _described(held: object) -> tuple[str, int, str]:
 
 def _read(copy: str, size: int, folder: Path, name: str) -> bytes:
     try:
-        with _spool(folder) as spool:
-            source = os.open(copy, _READ | os.O_NOFOLLOW, dir_fd=spool)
+        with _opened(folder) as directory:
+            source = os.open(copy, _READ | os.O_NOFOLLOW, dir_fd=directory)
             try:
                 found = os.fstat(source)
                 if not _ours(found) or found.st_size != size:
@@ -236,27 +236,27 @@ def _ours(found: os.stat_result) -> bool:
     return stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid() and found.st_nlink == 1
 
 
-def _swept(name: str, spool: int, now: float) -> bool:
+def _swept(name: str, directory: int, now: float) -> bool:
     try:
-        found = os.stat(name, dir_fd=spool, follow_symlinks=False)
+        found = os.stat(name, dir_fd=directory, follow_symlinks=False)
         if not _COPY.match(name) or now - found.st_mtime < KEEP_S:
             return False
-        os.unlink(name, dir_fd=spool)
+        os.unlink(name, dir_fd=directory)
     except OSError:
         return False
     return True
 
 
 @contextmanager
-def _spool(folder: Path, *, make: bool = False) -> Iterator[int]:
+def _opened(folder: Path, *, make: bool = False) -> Iterator[int]:
     """Hold `bus/files` open, through no link, so that nobody can put another in its place."""
     if make:
         (folder / FOLDER).mkdir(mode=0o700, exist_ok=True)
-    spool = os.open(folder / FOLDER, _DIR)
+    directory = os.open(folder / FOLDER, _DIR)
     try:
-        yield spool
+        yield directory
     finally:
-        os.close(spool)
+        os.close(directory)
 
 
 def _words(error: Exception) -> str:

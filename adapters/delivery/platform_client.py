@@ -161,7 +161,7 @@ class PlatformClient:
         return sent
 
     def _shared(self, step: Callable[[], T]) -> T:
-        """Return what a flight brings; tell the permit of its silence, whoever asked."""
+        """Return what one request brings to all who wait; tell the permit of its silence."""
         self._told = False
         try:
             return step()
@@ -182,4 +182,4 @@ class PlatformClient:
         try:
             self._permit.report(error)
         except Exception as exc:  # what became of the message is known all the same
-            log.warning("%s: the gate was not told: %s", self.chat.target, place_of(exc))
+            log.warning("%s: the permit was not told: %s", self.chat.target, place_of(exc))

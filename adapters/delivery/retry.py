@@ -6,7 +6,7 @@ its key makes that safe. Rule 2: at most three tries of a part, and two seconds 
 delivery, however many parts it has: a lane that waits in a handler's thread holds that thread, one
 that waits in the broker holds nothing. Rule 3: the platform's hint counts; else 0.5 to 0.65 s, then
 1 to 1.3 s. A wait beyond what is left of the two seconds is the courier's. Rule 4: what is held
-back by the gate is no try; a moment is waited for here, as often as it takes. Rule 5: a wait that
+back by the permit is no try; a moment is waited for here, as often as it takes. Rule 5: a wait that
 the host ends raises Stopped. Rule 6: silence beside the message (Silent) is the courier's at once:
 it has cost the time that three tries of anything else would.
 """
@@ -33,7 +33,7 @@ T = TypeVar("T")
 TRIES: Final = 3
 LONGEST_S: Final = 2.0
 MOMENT_S: Final = 0.25  # shorter than the way to the broker and back is worth
-_STEP_S: Final = 0.01  # at least, so that a gate of small steps comes to an end
+_STEP_S: Final = 0.01  # at least, so that waits of small steps come to an end
 FIRST_PAUSE_S: Final = 0.5  # twice that before the third try; both fit, with what chance adds
 SPREAD: Final = 0.3
 

@@ -1,7 +1,7 @@
 """
 What is asked of a platform once however many need it, and kept while it is good.
 
-Rule 1: one flight at a time per name; all who wait get what it brings, or its error (twenty chats
+Rule 1: one request at a time per name; all who wait get what it brings, or its error (twenty chats
 must not ask twenty times: platforms ban for that). Rule 2: an error is not kept. Rule 3: what was
 found wrong is dropped only if it is still what is kept: another thread may have a new one already
 (multica #7611, cc-connect #401). Rule 4: bounded; the oldest goes.
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class Fetched(NamedTuple, Generic[T]):
-    """What a flight brings, and for how many seconds it is good; 0: this once."""
+    """What a request brings, and for how many seconds it is good; 0: this once."""
 
     value: T
     seconds: float

@@ -141,7 +141,7 @@ def test_a_gate_that_fails(caplog: pytest.LogCaptureFixture) -> None:
     host.gate = Jammed()
     with caplog.at_level(logging.WARNING):
         assert host.send(Probe()).result == "sent"
-    assert "the gate was not told: KeyError" in caplog.text and "hush" not in caplog.text
+    assert "the permit was not told: KeyError" in caplog.text and "hush" not in caplog.text
 
 
 # --- requests beside the message -----------------------------------------------------------
