@@ -19,12 +19,12 @@ NAME_SHAPES: Final[Shapes] = {"name": re.compile(r"([A-Za-z0-9][A-Za-z0-9_-]{0,6
 NAME_RULE: Final = "a name of 1 to 64 of A-Z a-z 0-9 _ -, whose URL is in"
 
 
-def kind_of(platform: str, chat_id: str, shapes: Shapes, right: str) -> str:
-    """Return the kind of `chat_id`, or raise BadTarget that shows it and says what is right."""
+def kind_of(platform: str, chat_id: str, shapes: Shapes, help: str) -> str:
+    """Return the kind of `chat_id`, or raise BadTarget that shows it and `help`."""
     for kind, shape in shapes.items():
         if shape.fullmatch(chat_id):
             return kind
-    raise BadTarget(f"{platform} chat {chat_id[:80]!r}: {right}")
+    raise BadTarget(f"{platform} chat {chat_id[:80]!r}: {help}")
 
 
 def without_prefix(chat_id: str, shape: re.Pattern[str]) -> str:
@@ -33,14 +33,14 @@ def without_prefix(chat_id: str, shape: re.Pattern[str]) -> str:
     return found[1] if found else chat_id
 
 
-def setting_of(before: str, name: str, behind: str = "") -> str:
+def setting_of(prefix: str, name: str, suffix: str = "") -> str:
     """Return the setting that is called after a name: my-ci → WEBHOOK_MY_CI_URL."""
-    return f"{before}{name.upper().replace('-', '_')}{behind}"
+    return f"{prefix}{name.upper().replace('-', '_')}{suffix}"
 
 
-def settings_like(env: Mapping[str, str], before: str, behind: str = "") -> list[str]:
+def settings_like(env: Mapping[str, str], prefix: str, suffix: str = "") -> list[str]:
     """Return the settings of this kind that have a value, sorted."""
-    kind = re.compile(f"{before}[A-Z0-9_]+{behind}")
+    kind = re.compile(f"{prefix}[A-Z0-9_]+{suffix}")
     return sorted(name for name in env if kind.fullmatch(name) and env[name].strip())
 
 

@@ -54,7 +54,7 @@ BOTH, THREAD = re.compile(r"(c\d):(\d+)"), re.compile(r"\d+")
         *(("c1:5", "5", ("c1", "5")), ("x:5", None, ("x:5", None))),
     ],
 )
-def test_with_thread(chat_id: str, thread: str | None, found: tuple[str, str | None]) -> None:
+def test_split_thread(chat_id: str, thread: str | None, found: tuple[str, str | None]) -> None:
     """Hermes's `chat:thread` is a chat and its thread; what has another shape stays as it is."""
     assert split_thread("x", chat_id, thread, BOTH, THREAD) == found
 
@@ -66,7 +66,7 @@ def test_no_thread_of_that_shape(chat_id: str, thread: str) -> None:
         split_thread("x", chat_id, thread, BOTH, THREAD)
 
 
-def test_variable() -> None:
+def test_setting_of() -> None:
     """A setting that is called after a chat."""
     assert setting_of("WEBHOOK_", "my-ci", "_URL") == "WEBHOOK_MY_CI_URL"
     assert setting_of("APPRISE_URL_", "Ops_mail") == "APPRISE_URL_OPS_MAIL"

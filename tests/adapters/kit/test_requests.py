@@ -12,7 +12,7 @@ from wakebus.adapters.kit import requests
 
 
 @given(st.text())
-def test_nested(text: str) -> None:
+def test_nested_json_size(text: str) -> None:
     """The bytes of a text as JSON in JSON, and a text's parts never measure more than it."""
     outer = requests.compact_json({"a": requests.compact_json({"b": text})})
     empty = requests.compact_json({"a": requests.compact_json({"b": ""})})
@@ -20,7 +20,7 @@ def test_nested(text: str) -> None:
     assert json.loads(json.loads(outer)["a"])["b"] == text
 
 
-def test_post() -> None:
+def test_post_json() -> None:
     """Compact JSON in UTF-8, and named headers."""
     request = requests.post_json("https://x/", {"a": "中"}, x_token="t")
     assert request.body == '{"a":"中"}'.encode()
@@ -41,7 +41,7 @@ def parsed(request: Request) -> list[tuple[str, str | None, str, bytes]]:
     return found
 
 
-def test_multipart() -> None:
+def test_post_form() -> None:
     """Fields in order, then files; bytes as they are, also those of lines; headers by name."""
     file = File("a b.png", b"\x00\xff\r\n--x\r\n", "image/png")
     request = requests.post_form("https://x/", {"chat": "7", "t": "中"}, {"f": file}, x_token="t")

@@ -24,7 +24,7 @@ DATE = "Fri, 27 Nov 2026 10:00:00 GMT"
         *((404, Rejected), (405, Rejected), (503, Uncertain)),
     ],
 )
-def test_a_stranger(status: int, expected: type[DeliveryError]) -> None:
+def test_unexpected(status: int, expected: type[DeliveryError]) -> None:
     """A page of somebody else's: a 4xx took nothing in, a 2xx or 5xx may have."""
     with pytest.raises(DeliveryError) as caught:
         responses.json_answer(Response(status, b"<html>"))
@@ -68,14 +68,14 @@ def test_an_unknown_code(status: int, expected: type[DeliveryError]) -> None:
         ({}, None),
     ],
 )
-def test_seconds(headers: dict[str, str], wait: float | None) -> None:
+def test_retry_after(headers: dict[str, str], wait: float | None) -> None:
     """Of the first header that has some, in any case of its name; a date by the answer's clock."""
     response = Response(429, b"", headers)
     assert responses.retry_after(response, "x-ogw-ratelimit-reset", "retry-after") == wait
 
 
 @pytest.mark.parametrize("found", [{}, {"name": ""}, {"name": 7}, {"name": None}])
-def test_text_of(found: dict[str, object]) -> None:
+def test_text_field(found: dict[str, object]) -> None:
     """What names nothing is not the platform's answer."""
     assert responses.text_field({"name": "a"}, "name", Response(200)) == "a"
     with pytest.raises(Uncertain):

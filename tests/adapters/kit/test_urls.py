@@ -25,7 +25,7 @@ from wakebus.adapters.kit.urls import (
         "http://[::1]/",
     ],
 )
-def test_safe(url: str) -> None:
+def test_is_safe(url: str) -> None:
     """TLS, or this machine."""
     assert webhook_url({"U": f" {url} "}, "U") == url
 
@@ -45,7 +45,7 @@ def test_unsafe(url: str) -> None:
     assert "hush" not in caught.value.text
 
 
-def test_base() -> None:
+def test_base_url() -> None:
     """A base has no last slash, no query and no fragment; without a setting it is the default."""
     assert base_url({}, "B", "https://x.example") == "https://x.example"
     assert (
@@ -82,7 +82,7 @@ def test_a_webhook_has_no_fragment(tail: str) -> None:
         ("", False),
     ],
 )
-def test_on_base(url: str, fits: bool) -> None:
+def test_is_on_base(url: str, fits: bool) -> None:
     """Only this scheme, host, port and path."""
     assert is_on_base(url, "https://x.example/p", "/s") is fits
 
@@ -133,7 +133,7 @@ def test_bytes_that_are_no_text(name: str) -> None:
         setting({name: "user:\udcff"}, name)
 
 
-def test_needed() -> None:
+def test_require() -> None:
     """What a chat needs is named."""
     require("there", "A")
     with pytest.raises(BadSetting, match="A and B"):

@@ -418,7 +418,7 @@ def test_advice_for_what_is_mended_by_hand() -> None:
     assert all(words == words.lower() for words in DESCRIPTIONS)
 
 
-def test_where() -> None:
+def test_destination_fields() -> None:
     """ADP-12.2: names stay text, numbers become numbers."""
     target = Telegram({"TELEGRAM_BOT_TOKEN": "1:a"}).parse_target("@wakebus:7", None)
     assert destination_fields(target, Outgoing("x", "k")) == {
