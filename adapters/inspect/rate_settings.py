@@ -17,7 +17,7 @@ from wakebus.adapters.errors import DeliveryError, Scope
 from wakebus.adapters.pacing.rate_limiter import SCOPES, parse_rate
 
 _NAME: Final = re.compile(r"([A-Z0-9_]+)_RATE_(?:CHAT|APP)\Z")
-_TO: Final[Mapping[Scope, str]] = {"chat": "to one chat", "app": "to all chats together"}
+_TO: Final[Mapping[Scope, str]] = {"chat": "one chat", "app": "all chats"}
 
 
 class RateSetting(NamedTuple):
@@ -39,9 +39,7 @@ def rate_settings(load: Callable[[str], type[Adapter]] = registry.load) -> Itera
             own = [f"{limit.count}/{limit.seconds:g}" for limit in limits if limit.scope == scope]
             name = f"{platform}_rate_{scope}".upper()
             default = ", ".join(dict.fromkeys(own)) or "off"
-            yield RateSetting(
-                name, default, f"messages {_TO[scope]} of {platform}: COUNT/SECONDS, or off"
-            )
+            yield RateSetting(name, default, f"messages to {_TO[scope]}: COUNT/SECONDS, or off")
 
 
 def check_rate(text: str) -> str:

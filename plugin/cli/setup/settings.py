@@ -7,12 +7,20 @@ on stderr), 2 usage. Rule 3: no credential is shown: none is among them.
 
 import argparse
 import json
-from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+from wakebus.broker.system.text_table import Column
 from wakebus.plugin.cli.command import Command, add_action
-from wakebus.plugin.cli.output import Parser, echo, echo_json
+from wakebus.plugin.cli.output import Parser, echo, echo_json, echo_table
 from wakebus.plugin.cli.setup.settings_model import SettingRow, SettingsInForce, json_schema
+
+COLUMNS: Final = (
+    Column("SETTING", whole=True),
+    Column("VALUE"),
+    Column("DEFAULT"),
+    Column("FROM"),
+    Column("WHAT", text=True),
+)
 
 
 def _options(parser: Parser) -> None:
@@ -40,8 +48,9 @@ def run_list(args: argparse.Namespace) -> int:
         "courier": f"{settings.environment.file}, or a variable",
     }
     for group, place in places.items():
-        echo(f"{group}: {place}\n")
-        echo("\n".join(_table([row for row in rows if row.group == group])) + "\n")
+        echo(f"{group}: {place}")
+        echo_table(COLUMNS, [_cells(row) for row in rows if row.group == group])
+        echo("")
     echo("A broker that runs holds what it read at its start: hermes-busd restart")
     return 0
 
@@ -64,19 +73,9 @@ def run_schema(args: argparse.Namespace) -> int:
     return 0
 
 
-def _table(rows: Sequence[SettingRow]) -> Iterator[str]:
-    cells = [("SETTING", "VALUE", "DEFAULT", "FROM")]
-    cells += [(row.name, in_words(row, row.value), *_origin(row)) for row in rows]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    for at, line in enumerate(cells):
-        yield "  ".join(map(str.ljust, line, widths)).rstrip()
-        if at:
-            yield f"    {rows[at - 1].description}"
-
-
-def _origin(row: SettingRow) -> tuple[str, str]:
-    same = row.value == row.default
-    return "" if same else in_words(row, row.default), row.source
+def _cells(row: SettingRow) -> list[str]:
+    default = "" if row.value == row.default else in_words(row, row.default)
+    return [row.name, in_words(row, row.value), default, row.source, row.description]
 
 
 def in_words(row: SettingRow, value: Any) -> str:

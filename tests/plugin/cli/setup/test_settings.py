@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -33,18 +34,36 @@ def call(*argv: str) -> int:
 
 
 def test_list(home: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each with value, default and source; nothing is wider than 80 columns but a path."""
+    """Each with value, default where it is another, source and meaning; no credential."""
     monkeypatch.setenv("WAKEBUS_STALE_S", "7.5")
     (home / ".env").write_text("SLACK_TOKEN=hush-hush\nSLACK_RATE_CHAT=2/1\n")
     assert call("list") == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert not [line for line in lines if len(line) > 80 and str(home) not in line]
-    assert not [line for line in lines if "hush" in line]
-    cells = {line.split()[0]: line.split()[1:] for line in lines if line.strip()}
-    assert cells["stale_s"] == ["7.5", "s", "10", "s", "WAKEBUS_STALE_S"]
-    assert cells["mailbox_bytes"] == ["64", "MiB", "default"]
-    assert cells["services"] == ["true", "default"]
+    out = capsys.readouterr().out
+    assert "hush" not in out and str(home / "bus" / "wakebus.toml") in out
+    lines = [re.split(r" {2,}", line) for line in out.splitlines()]
+    cells = {line[0]: line[1:4] for line in lines}
+    assert cells["stale_s"] == ["7.5 s", "10 s", "WAKEBUS_STALE_S"]
+    assert cells["mailbox_bytes"] == ["64 MiB", "-", "default"]
+    assert cells["services"] == ["true", "-", "default"]
     assert cells["SLACK_RATE_CHAT"] == ["2/1", "1/1", ".env"]
+    what = {line[0]: line[4] for line in lines if len(line) == 5}
+    assert what["attempts"] == fields()["attempts"].description
+
+
+def test_list_fits_a_terminal(
+    home: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 80 columns, whatever holds, but for a path; nothing is cut."""
+    for field in fields().values():
+        monkeypatch.setenv(field.variable, "false" if field.kind is bool else "123456789")
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert call("list") == 0
+    out = capsys.readouterr().out
+    assert not [line for line in out.splitlines() if len(line) > 80 and str(home) not in line]
+    for field in fields().values():
+        assert field.name in out and field.description in out and field.variable in out
 
 
 def test_list_for_scripts(capsys: Captured) -> None:
