@@ -1,1 +1,8 @@
-"""The courier service: its endpoint, its record on disk, what goes back to the broker."""
+"""
+The courier service: its endpoint, its record on disk, what goes back to the broker.
+
+    service         the endpoint, held and held again   status_file     how it is, for people
+    handler         what is decided about one message   lane_backoff    when it comes again
+    delivery_log    what was begun and sent; its SQL in …_rows, its file in …_file
+    attachment_memory   how many bytes of files at once, and when they go
+"""
