@@ -8,10 +8,12 @@ an older adapter stays an adapter.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Final, Literal, Protocol
 from urllib.parse import urlsplit
 
 from wakebus.adapters.errors import Result, Scope
+
+COURIER: Final = "courier"  # the endpoint that takes texts to chats
 
 Unit = Literal["characters", "utf16", "bytes"]
 

@@ -28,7 +28,7 @@ class Sender(NamedTuple):
     note: str = ""
 
 
-def sender(given: str | None, environ: Mapping[str, str], config: str | None = None) -> Sender:
+def find_sender(given: str | None, environ: Mapping[str, str], config: str | None = None) -> Sender:
     """
     Return who sends. `config`: another bus-rules.yaml.
 
@@ -68,7 +68,7 @@ def tmux_session(environ: Mapping[str, str]) -> str | None:
     return found.stdout.decode(errors="replace").strip() or None
 
 
-def place(environ: Mapping[str, str]) -> str | None:
+def find_place(environ: Mapping[str, str]) -> str | None:
     """Return what names this process: its turn, its host or its tmux session; not yet a role."""
     turn = environ.get("WAKEBUS_ENDPOINT") if environ.get("WAKEBUS_TOKEN") else None
     return turn or environ.get("HERMES_BUS_ENDPOINT") or tmux_session(environ)

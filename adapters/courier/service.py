@@ -16,6 +16,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final, TextIO, TypeVar
 
+from wakebus.adapters.base import COURIER
 from wakebus.adapters.courier.delivery_log import DeliveryLog
 from wakebus.adapters.courier.handler import Courier
 from wakebus.adapters.courier.lane_backoff import backoff
@@ -29,7 +30,6 @@ from wakebus.broker.paths import bus_dir
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
-ENDPOINT: Final = "courier"
 LOG: Final = "courier.db"
 ASKED_S: Final = 0.05  # between looks whether a signal came
 CHECK_S: Final = 0.5  # between looks whether the name was lost
@@ -105,12 +105,12 @@ def register(client: Client, courier: Courier, takeover: bool) -> threading.Even
     halt = threading.Event()
 
     def on_lost(why: str) -> None:
-        log.warning("%s: the name is lost: %s", ENDPOINT, why)
+        log.warning("%s: the name is lost: %s", COURIER, why)
         halt.set()
 
     handle = partial(courier.handle, halt=halt)
-    epoch = client.register(ENDPOINT, handle, takeover=takeover, on_lost=on_lost)
-    log.info("holding %s, epoch %d", ENDPOINT, epoch)
+    epoch = client.register(COURIER, handle, takeover=takeover, on_lost=on_lost)
+    log.info("holding %s, epoch %d", COURIER, epoch)
     return halt
 
 
@@ -123,7 +123,7 @@ def persist(step: Callable[[], T], stop: threading.Event) -> T | None:
         except WakebusError as exc:
             if said != exc.text:  # once per reason, not once per second
                 said = exc.text
-                log.warning("%s: not yet (%s): %s", ENDPOINT, exc.code, said)
+                log.warning("%s: not yet (%s): %s", COURIER, exc.code, said)
         stop.wait(backoff(tries, random.random()))
         tries += 1
     return None

@@ -131,7 +131,7 @@ def ask(args: argparse.Namespace, body: Mapping[str, Any], wait: float) -> Answe
             return client.wait_answer(receipt.id, wait)
         except TimedOut as exc:
             step = f"It is not lost; follow it: wakebus trace {receipt.id}\n{again}"
-            raise TimedOut(exc.text, **{**exc.data, "step": step}) from exc
+            raise TimedOut(exc.text, **(exc.data | {"step": step})) from exc
         except KeyboardInterrupt:
             echo(f"{receipt.id} goes on without you. {again}", error=True)
             raise
@@ -159,7 +159,7 @@ def send(
 ) -> Receipt:
     """Send `body` under the name that `args` and the environment give."""
     try:
-        name, token, note = sender_identity.sender(args.sender, os.environ, args.config)
+        name, token, note = sender_identity.find_sender(args.sender, os.environ, args.config)
     except WakebusError as exc:
         raise Usage(exc.text) from exc
     if note:

@@ -80,7 +80,7 @@ def parser() -> Parser:
 def run(args: argparse.Namespace) -> int:
     """Type as `args` say, print, return the exit status."""
     target, text = target_and_text(args.to, args.words)
-    text = read() if text == "-" else utf8(text, "the text")
+    text = read_stdin() if text == "-" else utf8(text, "the text")
     name, note = shown_name(args.sender, os.environ, args.config)
     whole = line_of(name, text)
     pane = keystrokes.find_pane(target)
@@ -108,7 +108,7 @@ def utf8(given: str, what: str) -> str:
         raise Usage(f"{what} is not UTF-8") from exc
 
 
-def read() -> str:
+def read_stdin() -> str:
     """Return the text on standard input. Raises Usage."""
     if sys.stdin is None:
         raise Usage("standard input is closed, there is nothing to read")
@@ -142,7 +142,7 @@ def shown_name(
     """Return the sender's name as people read it, or None, and a note about unread rules."""
     if given == "":
         return None, ""
-    name = utf8(given, "--from") if given else sender_identity.place(environ)
+    name = utf8(given, "--from") if given else sender_identity.find_place(environ)
     try:
         rules, note = sender_identity.rules_of(config)
     except WakebusError as exc:

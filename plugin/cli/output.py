@@ -49,20 +49,21 @@ class Parser(argparse.ArgumentParser):
     """
     A parser that keeps rule 3 and whose help fits the terminal. No abbreviated options.
 
-    late: words that are optional and may also stand behind an option. (argparse fills an optional
-    word with the first words it meets, and does not know one that comes later: bpo-15112.)
+    floating: words that are optional and may also stand behind an option. (argparse fills an
+    optional word with the first words it meets, and knows none that comes later: bpo-15112.)
     """
 
-    late: tuple[str, ...] = ()
+    floating: tuple[str, ...] = ()
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **{"formatter_class": _Help, "allow_abbrev": False, **kwargs})
+        defaults: dict[str, Any] = {"formatter_class": _Help, "allow_abbrev": False}
+        super().__init__(*args, **(defaults | kwargs))
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Return what argparse finds, and put late words in their places."""
+        """Return what argparse finds, and put floating words in their places."""
         found, rest = super().parse_known_args(args, namespace)
-        for name in self.late:
-            if rest and getattr(found, name) is None and (word := _late(rest)) is not None:
+        for name in self.floating:
+            if rest and getattr(found, name) is None and (word := _next_word(rest)) is not None:
                 setattr(found, name, word)
         return found, rest
 
@@ -74,7 +75,7 @@ class Parser(argparse.ArgumentParser):
         raise SystemExit(USAGE)
 
 
-def _late(rest: list[str]) -> str | None:
+def _next_word(rest: list[str]) -> str | None:
     """Take the first word from `rest`, behind a `--` any; None where an unknown option stands."""
     if rest[0] == "--" and len(rest) > 1:
         del rest[0]

@@ -10,10 +10,12 @@ that may not be used is passed over; both are told.
 import re
 from typing import Final, NamedTuple
 
+from wakebus.adapters.base import COURIER
+
 DEFAULT: Final = "hermes-bus"
 GATEWAY: Final = "-gateway"
 LONGEST: Final = 64
-NOT_OURS: Final = frozenset({"courier", "bus"})  # services of the bus: texts for them would be lost
+NOT_OURS: Final = frozenset({COURIER, "bus"})  # services of the bus: texts for them would be lost
 _NO_PROFILE: Final = frozenset({"", "default", "custom"})  # "custom": Hermes, of a home elsewhere
 
 

@@ -31,14 +31,14 @@ class PluginConfig(NamedTuple):
     grant: bool | None = None
 
 
-def read(text: str, name: str) -> PluginConfig:
+def read_config(text: str, name: str) -> PluginConfig:
     """Return what `text` says; `name` is the file's, for errors. Raises CannotInstall."""
     return _state(_load(text, name), name)
 
 
-def change(text: str, wanted: PluginConfig, name: str) -> str:
+def change_config(text: str, wanted: PluginConfig, name: str) -> str:
     """Return `text` so that it says `wanted`. Raises CannotInstall, and then names the way out."""
-    edits = _edits(read(text, name), wanted)
+    edits = _edits(read_config(text, name), wanted)
     final = _load(text, name)
     for edit in edits:
         edit.meant(final)

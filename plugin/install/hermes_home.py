@@ -13,14 +13,13 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from wakebus.plugin.install import (
-    hermes_config,
     hermes_python,
     next_steps,
     shipped_files,
     user_files,
 )
 from wakebus.plugin.install.errors import CannotInstall
-from wakebus.plugin.install.hermes_config import PLUGIN, PluginConfig
+from wakebus.plugin.install.hermes_config import PLUGIN, PluginConfig, change_config, read_config
 
 CONFIG: Final = "config.yaml"
 BACKUP: Final = "config.yaml.wakebus.bak"
@@ -46,7 +45,7 @@ class ShippedFile(NamedTuple):
     @property
     def state(self) -> shipped_files.FileState:
         """Return missing, current, outdated or changed."""
-        return shipped_files.state(self.found, self.text)
+        return shipped_files.file_state(self.found, self.text)
 
 
 class Installation(NamedTuple):
@@ -78,20 +77,20 @@ def inspect_home(home: Path) -> Installation:
         raise CannotInstall(
             f"no Hermes home: {home} is no folder", "Name it: --home DIR, or run hermes once"
         )
-    text = user_files.read(home / CONFIG)
-    state = hermes_config.read(text or "", str(home / CONFIG))
+    text = user_files.read_file(home / CONFIG)
+    state = read_config(text or "", str(home / CONFIG))
     return Installation(home, text, state, tuple(_item(home, *entry) for entry in SHIPPED))
 
 
 def _item(home: Path, what: str, place: str, source: str) -> ShippedFile:
-    text = user_files.read(_SOURCES / source)
+    text = user_files.read_file(_SOURCES / source)
     if text is None:
         raise CannotInstall(
             f"this wakebus is incomplete: {_SOURCES / source} is missing",
             f"Install it again: {next_steps.pip(sys.executable, '--force-reinstall')}",
         )
     text = shipped_files.stamped(text, markdown=source.endswith(".md"))
-    return ShippedFile(what, home / place, text, user_files.read(home / place))
+    return ShippedFile(what, home / place, text, user_files.read_file(home / place))
 
 
 def to_install(found: Installation, *, turns: bool | None, force: bool) -> list[Change]:
@@ -132,9 +131,7 @@ def to_remove(found: Installation, *, force: bool) -> list[Change]:
 def _config_change(found: Installation, wanted: PluginConfig) -> list[Change]:
     if found.state == wanted:
         return []
-    text = _before(found, wanted) or hermes_config.change(
-        found.text or "", wanted, str(found.config)
-    )
+    text = _before(found, wanted) or change_config(found.text or "", wanted, str(found.config))
     said = [line for line in _said(found.state, wanted) if line]
     return [Change("config", found.config, text, f"{found.config}: {', '.join(said)}")]
 
@@ -142,9 +139,9 @@ def _config_change(found: Installation, wanted: PluginConfig) -> list[Change]:
 def _before(found: Installation, wanted: PluginConfig) -> str | None:
     """Return the text before the last change, if undoing that is all there is to do."""
     try:
-        old = user_files.read(found.home / BACKUP)
-        if old and hermes_config.read(old, BACKUP) == wanted:
-            return old if hermes_config.change(old, found.state, BACKUP) == found.text else None
+        old = user_files.read_file(found.home / BACKUP)
+        if old and read_config(old, BACKUP) == wanted:
+            return old if change_config(old, found.state, BACKUP) == found.text else None
     except CannotInstall:
         pass
     return None
@@ -165,7 +162,7 @@ def changed_files(found: Installation) -> list[Path]:
     return [item.path for item in found.items if item.state == "changed"]
 
 
-def apply(found: Installation, changes: list[Change]) -> None:
+def apply_changes(found: Installation, changes: list[Change]) -> None:
     """Make `changes`, the config last: what it switches on is there then. Raises CannotInstall."""
     if any(change.what == "config" for change in changes):
         user_files.check_writable(found.config)
@@ -183,9 +180,9 @@ def _apply(found: Installation, change: Change) -> None:
     if change.what == "config" and found.text is not None:
         _keep_backup(found)
     if change.text is None:
-        user_files.remove(change.path)
+        user_files.remove_file(change.path)
     else:
-        user_files.write(change.path, change.text)
+        user_files.write_file(change.path, change.text)
 
 
 def _keep_backup(found: Installation) -> None:
@@ -196,10 +193,10 @@ def _keep_backup(found: Installation) -> None:
         backup.unlink(missing_ok=True)
     except OSError as exc:
         raise user_files.failed("replace", backup, exc) from exc
-    user_files.write(backup, found.text or "", mode=mode)
+    user_files.write_file(backup, found.text or "", mode=mode)
 
 
-def missing(found: Installation) -> list[str]:
+def faults_of(found: Installation) -> list[str]:
     """Return what `--check` finds wrong, each in one line."""
     wrong = [] if found.state.enabled else [f"{found.config}: the plugin is not enabled"]
     if found.state.disabled:
@@ -223,7 +220,7 @@ def checked_python(home: Path, given: str | None) -> str:
                 "Install and set up Hermes first, or name both: --home DIR --python PATH",
             )
         return ""
-    asked = hermes_python.asked(found)
+    asked = hermes_python.ask_python(found)
     if not asked.is_python:
         raise CannotInstall(
             f"{found} is no Python: {asked.problem}", "Name the one that runs Hermes: --python PATH"

@@ -66,14 +66,14 @@ def unknown() -> str:
     return f"{found} does not tell its Python" if found else "hermes is not on PATH"
 
 
-class Asked(NamedTuple):
+class PythonAnswer(NamedTuple):
     """Whether a program is a Python, and why it cannot import the plugin, in one line, or ""."""
 
     is_python: bool
     problem: str
 
 
-def asked(python: str) -> Asked:
+def ask_python(python: str) -> PythonAnswer:
     """Return what the program `python` says when it is to import the plugin."""
     command = [python, "-c", PROBE]
     try:
@@ -81,11 +81,11 @@ def asked(python: str) -> Asked:
             command, cwd="/", capture_output=True, timeout=PROBE_S, stdin=subprocess.DEVNULL
         )
     except subprocess.TimeoutExpired:
-        return Asked(False, f"it did not answer within {PROBE_S:.0f} s")
+        return PythonAnswer(False, f"it did not answer within {PROBE_S:.0f} s")
     except OSError as exc:
-        return Asked(False, exc.strerror or "it cannot be run")
+        return PythonAnswer(False, exc.strerror or "it cannot be run")
     is_python = done.stdout.startswith(ANSWER)
     if is_python and done.returncode == 0:
-        return Asked(True, "")
+        return PythonAnswer(True, "")
     said = done.stderr.decode("utf-8", "replace").strip().splitlines()
-    return Asked(is_python, said[-1][:200] if said else f"exit status {done.returncode}")
+    return PythonAnswer(is_python, said[-1][:200] if said else f"exit status {done.returncode}")

@@ -23,7 +23,7 @@ def stamped(text: str, *, markdown: bool) -> str:
     return text + (f"<!-- {line} -->\n" if markdown else f"# {line}\n")
 
 
-def state(found: str | None, shipped: str) -> FileState:
+def file_state(found: str | None, shipped: str) -> FileState:
     """Return what `found` is to the stamped text `shipped`; None is no file."""
     if found is None:
         return "missing"

@@ -15,7 +15,7 @@ from wakebus.plugin.install.errors import CannotInstall
 MAX_BYTES: Final = 4 << 20  # far above any config.yaml; more than that is no such file
 
 
-def read(path: Path) -> str | None:
+def read_file(path: Path) -> str | None:
     """Return a file's text with its own line ends, or None if there is none."""
     try:
         if path.exists() and not path.is_file():  # a pipe would be waited for
@@ -46,7 +46,7 @@ def check_writable(path: Path) -> None:
             )
 
 
-def write(path: Path, text: str, *, mode: int = 0o600) -> None:
+def write_file(path: Path, text: str, *, mode: int = 0o600) -> None:
     """Put `text` in place. A file that is there keeps its mode and owner, a link its target."""
     target = Path(os.path.realpath(path))
     try:
@@ -77,7 +77,7 @@ def _take_over(draft: Path, target: Path, mode: int) -> None:
         os.chown(draft, old.st_uid, old.st_gid)
 
 
-def remove(path: Path) -> None:
+def remove_file(path: Path) -> None:
     """Remove a file, what Python compiled from it, and its folder if that is empty now."""
     cache = path.parent / "__pycache__"
     try:

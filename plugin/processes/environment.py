@@ -13,9 +13,21 @@ from wakebus.broker.protocol.message import Message
 # One string of the environment may have 128 KiB on Linux (MAX_ARG_STRLEN), else E2BIG.
 MAX_VALUE: Final = 96 << 10
 PASSED: Final = (
-    *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TERM", "TMPDIR", "TZ"),
-    *("XDG_RUNTIME_DIR", "DISPLAY", "WAYLAND_DISPLAY", "DBUS_SESSION_BUS_ADDRESS"),
-    *("HERMES_HOME", "HERMES_BUS_ROOT"),
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "LANG",
+    "TERM",
+    "TMPDIR",
+    "TZ",
+    "XDG_RUNTIME_DIR",
+    "DISPLAY",
+    "WAYLAND_DISPLAY",
+    "DBUS_SESSION_BUS_ADDRESS",
+    "HERMES_HOME",
+    "HERMES_BUS_ROOT",
 )
 
 ChildEnvironment = dict[bytes, bytes]

@@ -43,7 +43,7 @@ class Context:
     def __init__(self, file: Path) -> None:
         self._journal = Journal(file)
         self._lock = threading.Lock()
-        self._book: PendingTexts | None = None
+        self._pending: PendingTexts | None = None
         self._failed: Counter[tuple[str, str]] = Counter()  # by session and id; not on disk
 
     def add(self, session: str, item: PromptItem) -> int:
@@ -53,18 +53,18 @@ class Context:
         """
         item = trimmed(item)
         with self._lock:
-            book = self._opened()
-            if not book.holds(session, item.message.id):
-                self._append(book, {"session": session, "item": _to_json(item)})
-                book.keep(session, item)
-            return len(book.sessions[session])
+            pending = self._opened()
+            if not pending.holds(session, item.message.id):
+                self._append(pending, {"session": session, "item": _to_json(item)})
+                pending.add_text(session, item)
+            return len(pending.sessions[session])
 
     def waiting(self, session: str) -> PendingContext:
         """Return what waits for `session`, oldest first. Raises OSError if it cannot be read."""
         with self._lock:
-            book = self._opened()
+            pending = self._opened()
             return PendingContext(
-                tuple(book.sessions.get(session, ())), book.dropped.get(session, 0)
+                tuple(pending.sessions.get(session, ())), pending.dropped.get(session, 0)
             )
 
     def counts(self) -> dict[str, int]:
@@ -80,12 +80,12 @@ class Context:
         with self._lock:
             for id in ids:
                 self._failed.pop((session, id), None)
-            book = self._opened()
+            pending = self._opened()
             try:
                 line = {"session": session, "shown": ids, "dropped": waiting.dropped}
-                self._append(book, line)
+                self._append(pending, line)
             finally:
-                book.forget(session, ids, waiting.dropped)
+                pending.forget(session, ids, waiting.dropped)
 
     def failed(self, session: str, waiting: PendingContext) -> tuple[str, ...]:
         """
@@ -103,20 +103,20 @@ class Context:
         return tuple(item.message.id for item in spoiled)
 
     def _opened(self) -> "PendingTexts":
-        if self._book is None:
-            book = PendingTexts()
+        if self._pending is None:
+            pending = PendingTexts()
             for line in self._journal.read():
-                book.apply(line)
-            self._book = book
-        return self._book
+                pending.apply(line)
+            self._pending = pending
+        return self._pending
 
-    def _append(self, book: "PendingTexts", line: JournalLine) -> None:
+    def _append(self, pending: "PendingTexts", line: JournalLine) -> None:
         if not self._journal.ours:
-            self._journal.rewrite(book.lines())
-        self._journal.append(line, book.lines)
-        if self._journal.length > 2 * len(book) + SPARE_LINES:
+            self._journal.rewrite(pending.lines())
+        self._journal.append(line, pending.lines)
+        if self._journal.length > 2 * len(pending) + SPARE_LINES:
             try:
-                self._journal.rewrite([*book.lines(), line])
+                self._journal.rewrite([*pending.lines(), line])
             except OSError:
                 pass  # it is only longer than it must be
 
@@ -135,7 +135,7 @@ class PendingTexts:
         """Whether message `id` waits for `session`."""
         return any(item.message.id == id for item in self.sessions.get(session, ()))
 
-    def keep(self, session: str, item: PromptItem) -> None:
+    def add_text(self, session: str, item: PromptItem) -> None:
         """Add `item`; push out the oldest of the fullest session where there are too many."""
         if self.holds(session, item.message.id):
             return
@@ -167,7 +167,7 @@ class PendingTexts:
         try:
             session = str(line["session"])
             if "item" in line:
-                self.keep(session, _from_json(line["item"]))
+                self.add_text(session, _from_json(line["item"]))
             elif "shown" in line:
                 self.forget(session, list(map(str, line["shown"])), int(line["dropped"]))
             else:
@@ -201,7 +201,7 @@ def _to_json(item: PromptItem) -> dict[str, Any]:
 
 
 def _from_json(data: dict[str, Any]) -> PromptItem:
-    found = PromptItem(**{**data, "message": messages.from_wire(data["message"])})
+    found = PromptItem(**(data | {"message": messages.from_wire(data["message"])}))
     return found._replace(text=str(found.text), attempt=int(found.attempt))
 
 

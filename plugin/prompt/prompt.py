@@ -15,7 +15,7 @@ from wakebus.plugin.prompt.pending_context import PendingContext
 _TEXTS: Final = 0.5
 
 
-def prompt(
+def build_prompt(
     waiting: PendingContext, items: Sequence[PromptItem], limit: int | None, fence: str
 ) -> tuple[PendingContext, str]:
     """Return what the agent gets, at most `limit` bytes, and what of `waiting` is in it."""
@@ -23,10 +23,10 @@ def prompt(
     if limit:
         room = limit - sum(_size(part) for part in (turn, _dropped(waiting)) if part)
         waiting = waiting._replace(items=_fitting(waiting.items, fence, room))
-    return waiting, "\n".join(part for part in (notes(waiting, fence), turn) if part)
+    return waiting, "\n".join(part for part in (context_notes(waiting, fence), turn) if part)
 
 
-def notes(waiting: PendingContext, fence: str) -> str:
+def context_notes(waiting: PendingContext, fence: str) -> str:
     """Return what waited for a session, to stand in front of its next turn; "" for nothing."""
     parts = (_dropped(waiting), label_context(waiting.items, fence))
     return "\n".join(part for part in parts if part)

@@ -39,7 +39,7 @@ def new_token() -> str:
     return secrets.token_urlsafe(24)
 
 
-def run(
+def run_agent(
     command: str,
     prompt: str,
     message: Message,

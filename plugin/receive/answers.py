@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from wakebus.adapters import channel as channels
 from wakebus.adapters import registry
+from wakebus.adapters.base import COURIER
 from wakebus.broker import Client, Delivery
 from wakebus.broker.errors import (
     Fenced,
@@ -32,7 +33,6 @@ from wakebus.broker.protocol import wire
 from wakebus.plugin.receive.host import Told
 from wakebus.plugin.rules.model import Reply
 
-COURIER: Final = "courier"
 WEBHOOK: Final = "session_webhook"  # a platform's own short-lived way back (ADAPTERS.md 6)
 PAUSE_S: Final = 0.5
 FULL_S: Final = 60.0  # how long a full mailbox may hold up a turn's place

@@ -21,11 +21,11 @@ from wakebus.plugin.processes.cancel import Cancel
 from wakebus.plugin.processes.run import KILL_AFTER_S
 from wakebus.plugin.prompt.label import PromptItem
 from wakebus.plugin.prompt.pending_context import MAX_FAILED, Context, PendingContext
-from wakebus.plugin.prompt.prompt import prompt
+from wakebus.plugin.prompt.prompt import build_prompt
 from wakebus.plugin.receive import agent_process, event_rules
 from wakebus.plugin.receive.answers import whereto
 from wakebus.plugin.receive.host import Host, TurnRequest, TurnResult
-from wakebus.plugin.receive.outcome_limits import fit
+from wakebus.plugin.receive.outcome_limits import fit_outcome
 from wakebus.plugin.receive.shell_command import Commands
 from wakebus.plugin.receive.terminal_output import TerminalOutput
 from wakebus.plugin.receive.turn_queue import (
@@ -33,6 +33,7 @@ from wakebus.plugin.receive.turn_queue import (
     FLOOD_TURNS,
     STOPPING,
     Job,
+    OutcomeFields,
     TurnQueue,
     fill_outcomes,
     start_jobs,
@@ -47,8 +48,6 @@ from wakebus.plugin.rules.script import render_or_script
 RETRY_S: Final = 5.0  # when the disk, or the broker's, takes nothing
 CROWDED_S: Final = 2.0
 STOP_S: Final = KILL_AFTER_S + 3.0  # until what runs is ended, by SIGKILL if need be
-
-Outcome = dict[str, Any]
 
 
 class Dispatch:
@@ -70,7 +69,6 @@ class Dispatch:
         self._commands = Commands()
         self._commanding: set[threading.Thread] = set()
         self._turns = TurnQueue(self._turn, at_once=host.at_once)
-        self.unmatched = 0
 
     def stop(self) -> None:
         """End running turns and commands and wait for their end; what they did comes again."""
@@ -93,17 +91,16 @@ class Dispatch:
         if isinstance(handled, Later):
             return handled
         if isinstance(handled, Refusal):
-            return handled._replace(outcome=fit(handled.outcome or {}))
-        return fit(handled)
+            return handled._replace(outcome=fit_outcome(handled.outcome or {}))
+        return fit_outcome(handled)
 
-    def _handle(self, delivery: Delivery) -> Outcome | Later | Refusal:
+    def _handle(self, delivery: Delivery) -> OutcomeFields | Later | Refusal:
         rules = self._rules.current()
         topic = event_rules.unpack(delivery, self._endpoint)
         known, asks = delivery.sender_known and not topic, delivery.asks
         kind = self._host.kind
         chosen = plan(rules, delivery.message, kind, sender_known=known, asks=asks, topic=topic)
-        self.unmatched += chosen.rule is None
-        outcome: Outcome = {"rule": chosen.rule_label, "at": time.time(), "actions": []}
+        outcome: OutcomeFields = {"rule": chosen.rule_label, "at": time.time(), "actions": []}
         if topic and chosen.rule is None:
             return {**outcome, "skipped": "no rule is for this topic any more"}
         again = _again(chosen, delivery)
@@ -120,8 +117,8 @@ class Dispatch:
         return self._carry_out(delivery, placed, outcome, again)
 
     def _carry_out(
-        self, delivery: Delivery, chosen: Plan, outcome: Outcome, again: OnRedelivery
-    ) -> Outcome | Later:
+        self, delivery: Delivery, chosen: Plan, outcome: OutcomeFields, again: OnRedelivery
+    ) -> OutcomeFields | Later:
         turn = chosen.context and chosen.wake == "immediate" and again == "turn"
         if turn and self._turns.crowded(chosen.session, delivery.message.sender):
             return Later(CROWDED_S, "many senders wait for a turn of this session already")
@@ -141,8 +138,8 @@ class Dispatch:
 
     # --- print and command ----------------------------------------------------------------
 
-    def _print(self, delivery: Delivery, chosen: Plan) -> Outcome:
-        done: Outcome = {"what": "print", "t": time.time()}
+    def _print(self, delivery: Delivery, chosen: Plan) -> OutcomeFields:
+        done: OutcomeFields = {"what": "print", "t": time.time()}
         if chosen.prints == "channel" and delivery.message.channel:
             shown = self._render(chosen.print_format, delivery, "plain", done)
             told = self._host.show(delivery, shown)
@@ -153,7 +150,9 @@ class Dispatch:
         error = self._screen.show(text)
         return done | ({"to": "terminal", "error": error} if error else {"to": "terminal"})
 
-    def _render(self, source: str, delivery: Delivery, target: RenderTarget, done: Outcome) -> str:
+    def _render(
+        self, source: str, delivery: Delivery, target: RenderTarget, done: OutcomeFields
+    ) -> str:
         color = target == "terminal" and self._screen.color
         message = delivery.message
         try:
@@ -166,33 +165,33 @@ class Dispatch:
         return rendered.text
 
     def _start_command(
-        self, delivery: Delivery, chosen: Plan, actions: list[Outcome]
+        self, delivery: Delivery, chosen: Plan, actions: list[OutcomeFields]
     ) -> threading.Thread | None:
         rule = chosen.rule
         if rule is None or rule.command is None:
             return None
         delivery.started()
 
-        def work() -> None:
+        def run_command() -> None:
             result = self._commands.run(rule, delivery.message, environ=self._environ)
             actions.append({"what": "command", "t": result.started, **result.to_outcome()})
             self._commanding.discard(thread)
 
-        thread = threading.Thread(target=work, name="wakebus command", daemon=True)
+        thread = threading.Thread(target=run_command, name="wakebus command", daemon=True)
         self._commanding.add(thread)
         try:
             thread.start()
         except RuntimeError:  # no thread to spare: then before the rest, not beside it
-            work()
+            run_command()
             return None
         return thread
 
     # --- context and turns ----------------------------------------------------------------
 
-    def _keep(self, delivery: Delivery, chosen: Plan, outcome: Outcome) -> Later | None:
+    def _keep(self, delivery: Delivery, chosen: Plan, outcome: OutcomeFields) -> Later | None:
         """Keep a text for the session's next turn, or for nobody but the inbox."""
         outcome |= {"wake": chosen.wake, "answered": False}  # who waits for an answer need not
-        done: Outcome = {"what": "context", "t": time.time(), "session": chosen.session}
+        done: OutcomeFields = {"what": "context", "t": time.time(), "session": chosen.session}
         if chosen.wake == "silent":
             done |= {"what": "inbox"}
         else:
@@ -207,9 +206,9 @@ class Dispatch:
         return None
 
     def _take_turn(
-        self, delivery: Delivery, chosen: Plan, actions: list[Outcome], ahead: bool
-    ) -> Outcome:
-        done: Outcome = {"what": "context", "t": time.time()}
+        self, delivery: Delivery, chosen: Plan, actions: list[OutcomeFields], ahead: bool
+    ) -> OutcomeFields:
+        done: OutcomeFields = {"what": "context", "t": time.time()}
         item = self._item(delivery, chosen, done)
         if "script_error" in done:
             actions.append(done)
@@ -218,9 +217,9 @@ class Dispatch:
             often = f"{FLOOD_TURNS} turns in {FLOOD_S:g} s"
             id = delivery.message.id
             self._screen.show(f"· {id} waits {rest:.0f} s: its session had {often}")
-        return {"wake": chosen.wake, **self._turns.take(chosen.session, job)}
+        return {"wake": chosen.wake, **self._turns.take_turn(chosen.session, job)}
 
-    def _item(self, delivery: Delivery, chosen: Plan, done: Outcome) -> PromptItem:
+    def _item(self, delivery: Delivery, chosen: Plan, done: OutcomeFields) -> PromptItem:
         return PromptItem(
             delivery.message,
             self._render(chosen.context_format, delivery, "plain", done),
@@ -240,11 +239,11 @@ class Dispatch:
         waiting, trouble = self._waiting(session)
         last = ours[-1]
         items = [job.item for job in ours]
-        waiting, text = prompt(waiting, items, self._host.prompt_limit, marker)
+        waiting, text = build_prompt(waiting, items, self._host.prompt_limit, marker)
         timeout = last.plan.rule.turn_timeout_s if last.plan.rule else None
         order = TurnRequest(session, ours, text, marker, token, cancel, timeout)
         turn = self._host.turn(order)
-        told: Outcome = {**self._host.answer(order, turn)} if turn.answer else {}
+        told: OutcomeFields = {**self._host.answer(order, turn)} if turn.answer else {}
         trouble = self._seen(session, waiting, turn) or trouble
         if trouble:
             told["context_error"] = trouble
@@ -274,7 +273,7 @@ class Dispatch:
             return f"what was shown is shown again after a restart: {exc}"
         return ""
 
-    def _say(self, job: Job, turn: TurnResult, told: Outcome) -> None:
+    def _say(self, job: Job, turn: TurnResult, told: OutcomeFields) -> None:
         message = job.delivery.message
         if self._host.kind != "agent":
             return  # who sits there has seen it, and so has the chat
@@ -293,7 +292,7 @@ def _again(chosen: Plan, delivery: Delivery) -> OnRedelivery:
     return chosen.rule.on_redelivery if chosen.rule and delivery.started_before else "turn"
 
 
-def _whole(outcome: Outcome) -> Outcome:
+def _whole(outcome: OutcomeFields) -> OutcomeFields:
     """Return the outcome, unless all that was to be done was a command that our stop cut off."""
     if "turn" not in outcome and any(done.get("cancelled") for done in outcome["actions"]):
         raise NotRunning(STOPPING)

@@ -49,7 +49,7 @@ def type_of(topic: str, stated: object) -> str:
     return str(stated) if fits else topic[:MAX_TYPE]
 
 
-def record(event: "Event") -> dict[str, Any]:
+def message_body(event: "Event") -> dict[str, Any]:
     """Return the body of the message that an event becomes."""
     envelope = event.envelope
     rest = {name: value for name, value in envelope.items() if name not in _STAMPS}
@@ -72,7 +72,7 @@ def patterns(rules: Rules) -> tuple[str, ...]:
     return tuple(sorted({p for rule in rules.callbacks for p in rule.match_topic or ()}))
 
 
-def about(event: "Event", endpoint: str) -> bool:
+def concerns(event: "Event", endpoint: str) -> bool:
     """
     Whether the bus tells here of a message from or to `endpoint`, or of any endpoint to itself.
 
@@ -118,9 +118,9 @@ class RuleSubscriptions:
         return True
 
     def _take(self, event: "Event") -> None:
-        body = record(event)
+        body = message_body(event)
         probe = Message("", 0.0, str(body["src"]), self._endpoint, body)
-        if about(event, self._endpoint) or not self._first(event.topic, event.pub, event.n):
+        if concerns(event, self._endpoint) or not self._first(event.topic, event.pub, event.n):
             return
         if first_match(self._rules.current(), probe, event.topic) is None:
             return

@@ -48,7 +48,7 @@ class Listener:
 
     def turn(self, order: TurnRequest) -> TurnResult:
         """Run the command once."""
-        return agent_process.run(
+        return agent_process.run_agent(
             self._command,
             order.text,
             order.delivery.message,

@@ -24,7 +24,7 @@ _LAST: Final[tuple[str, ...]] = (
 )
 
 
-def fit(outcome: Mapping[str, Any], limit: int = MAX_OUTCOME) -> dict[str, Any]:
+def fit_outcome(outcome: Mapping[str, Any], limit: int = MAX_OUTCOME) -> dict[str, Any]:
     """Return `outcome` with at most `limit` bytes as JSON."""
     for text, many in _STEPS:
         shorter = {name: _shorter(value, text, many) for name, value in outcome.items()}

@@ -31,7 +31,7 @@ MAX_TOGETHER: Final = 50  # messages in one turn: what still fits a prompt
 MAX_SENDERS: Final = 8  # that wait for one session: each has one of the endpoint's 64 lanes
 STOPPING: Final = "this host is stopping"
 
-Outcome = dict[str, Any]
+OutcomeFields = dict[str, Any]
 
 
 class Job:
@@ -46,7 +46,7 @@ class Job:
     ) -> None:
         self.delivery, self.plan, self.item, self.ahead = delivery, plan, item, ahead
         self.arrived = 0.0
-        self.outcome: Outcome = {}
+        self.outcome: OutcomeFields = {}
         self.error: WakebusError | None = None  # it must not be acknowledged
         self.done = False
 
@@ -143,7 +143,7 @@ class TurnQueue:
         self._busy = 0
         self._stopping = False
 
-    def take(self, name: str, job: Job) -> Outcome:
+    def take_turn(self, name: str, job: Job) -> OutcomeFields:
         """
         Wait until a turn of session `name` has worked on `job`; return its outcome.
 

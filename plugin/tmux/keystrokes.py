@@ -21,10 +21,10 @@ from wakebus.plugin.tmux.panes import (
     Pane,
     TmuxError,
     argument,
-    check,
+    check_pane,
     is_paste,
     literal,
-    parse,
+    parse_panes,
     pick_pane,
 )
 
@@ -57,7 +57,7 @@ def find_pane(target: str) -> Pane:
         step = "Start one: tmux new-session -d -s lead-agent 'claude'"
         text = f"there is no {target!r}, because no tmux server answers ({exc.text})"
         raise NoPane(text, step=step) from exc
-    return pick_pane(parse(listing), target)
+    return pick_pane(parse_panes(listing), target)
 
 
 def type_text(pane: Pane, text: str, *, sleep: Callable[[float], None] = time.sleep) -> Typed:
@@ -82,7 +82,7 @@ def type_text(pane: Pane, text: str, *, sleep: Callable[[float], None] = time.sl
 def _make_ready(pane: Pane) -> bool:
     """Leave copy mode, which would take the keys; return whether that was needed."""
     now = _look(pane)
-    check(now)
+    check_pane(now)
     if not now.in_mode:
         return False
     _tmux("copy-mode", "-q", "-t", pane.id)  # any mode, not only copy mode
@@ -92,7 +92,7 @@ def _make_ready(pane: Pane) -> bool:
 
 
 def _look(pane: Pane) -> Pane:
-    found = parse(_tmux("list-panes", "-t", pane.id, "-F", FORMAT))
+    found = parse_panes(_tmux("list-panes", "-t", pane.id, "-F", FORMAT))
     same = [now for now in found if now.id == pane.id]
     if not same:
         raise NoPane(f"pane {pane.id} ({pane.place}) is gone", step="All panes: tmux list-panes -a")

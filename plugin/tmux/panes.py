@@ -60,7 +60,7 @@ class Pane(NamedTuple):
         return f"{self.session}:{self.window}.{self.number}"
 
 
-def parse(listing: str) -> list[Pane]:
+def parse_panes(listing: str) -> list[Pane]:
     """Return the panes in an answer in FORMAT."""
     rows = (line.split(" ", _FIELDS - 1) for line in listing.splitlines())
     return [_pane(row) for row in rows if len(row) == _FIELDS]
@@ -124,7 +124,7 @@ def _names(panes: Sequence[Pane]) -> str:
     return f"Sessions: {', '.join(sessions[:_SHOWN])}{more}. All panes: tmux list-panes -a"
 
 
-def check(pane: Pane) -> None:
+def check_pane(pane: Pane) -> None:
     """Raise NoPane if nothing can be typed into `pane`, or not into it alone."""
     where = f"pane {pane.id} ({pane.place})"
     if pane.dead:

@@ -10,7 +10,7 @@ from fakes.tmux import Tmux
 from wakebus.broker.errors import BadName
 from wakebus.plugin import sender_identity
 from wakebus.plugin.rules.errors import RulesError
-from wakebus.plugin.sender_identity import Sender, fitting, sender
+from wakebus.plugin.sender_identity import Sender, find_sender, fitting
 
 HOST = {"HERMES_BUS_ENDPOINT": "host"}
 ROLES = """\
@@ -40,30 +40,30 @@ def test_precedence_without_tmux(home: Path) -> None:
     """--from, the turn's token, HERMES_BUS_ENDPOINT, default_sender, cli."""
     turn = {"WAKEBUS_TOKEN": "secret", "WAKEBUS_ENDPOINT": "worker"}
     everything = {**turn, "HERMES_BUS_ENDPOINT": "host"}
-    assert sender("me", everything) == Sender("me")
-    assert sender("", everything) == Sender("worker", "secret")
-    assert sender(None, everything) == Sender("worker", "secret")
-    assert sender(None, {"HERMES_BUS_ENDPOINT": "host"}) == Sender("host")
-    assert sender(None, {}) == Sender("cli")
+    assert find_sender("me", everything) == Sender("me")
+    assert find_sender("", everything) == Sender("worker", "secret")
+    assert find_sender(None, everything) == Sender("worker", "secret")
+    assert find_sender(None, {"HERMES_BUS_ENDPOINT": "host"}) == Sender("host")
+    assert find_sender(None, {}) == Sender("cli")
     rules(home)
-    assert sender(None, {}) == Sender("somebody")
+    assert find_sender(None, {}) == Sender("somebody")
 
 
 def test_a_turn_that_names_itself_keeps_its_proof() -> None:
     """`--from worker` inside worker's turn is no other sender; another name has no token."""
     turn = {"WAKEBUS_TOKEN": "secret", "WAKEBUS_ENDPOINT": "worker"}
-    assert sender("worker", turn) == Sender("worker", "secret")
-    assert sender("other", turn) == Sender("other")
-    assert sender(None, {"WAKEBUS_TOKEN": "secret"}) == Sender("cli", "secret")
+    assert find_sender("worker", turn) == Sender("worker", "secret")
+    assert find_sender("other", turn) == Sender("other")
+    assert find_sender(None, {"WAKEBUS_TOKEN": "secret"}) == Sender("cli", "secret")
 
 
 @pytest.mark.parametrize("name", ["a b", "a.b", "x" * 65])
 def test_a_name_that_was_given_is_checked(name: str) -> None:
     """The error says where it was given."""
     with pytest.raises(BadName, match="--from"):
-        sender(name, {})
+        find_sender(name, {})
     with pytest.raises(BadName, match="HERMES_BUS_ENDPOINT"):
-        sender(None, {"HERMES_BUS_ENDPOINT": name})
+        find_sender(None, {"HERMES_BUS_ENDPOINT": name})
 
 
 def test_a_name_that_was_found_is_made_to_fit() -> None:
@@ -77,32 +77,32 @@ def test_tmux_session(tmux: Tmux, monkeypatch: pytest.MonkeyPatch, home: Path) -
     for name, value in tmux.env.items():
         monkeypatch.setenv(name, value)
     assert sender_identity.tmux_session(os.environ) == "my session"
-    assert sender(None, os.environ) == Sender("my-session")
+    assert find_sender(None, os.environ) == Sender("my-session")
     rules(home)
-    assert sender(None, os.environ) == Sender("builder")
+    assert find_sender(None, os.environ) == Sender("builder")
     other = home / "other"
     other.mkdir()
     path = rules(other, "default_sender: somebody\n")
-    assert sender(None, os.environ, path) == Sender("my-session")
+    assert find_sender(None, os.environ, path) == Sender("my-session")
 
 
 def test_a_tmux_that_is_gone(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
     """Variables of a server that ended, or no tmux at all: as without."""
     monkeypatch.setenv("TMUX", f"{home}/gone,1,0")
-    assert sender(None, os.environ) == Sender("cli")
+    assert find_sender(None, os.environ) == Sender("cli")
     monkeypatch.setenv("PATH", str(home))
-    assert sender(None, os.environ) == Sender("cli")
+    assert find_sender(None, os.environ) == Sender("cli")
 
 
 def test_rules_that_are_wrong(home: Path) -> None:
     """The default file costs a note, never the message; one that was named is an error."""
     path = rules(home, "bus: [\n")
-    found = sender(None, {})
+    found = find_sender(None, {})
     assert found.name == "cli" and f"{path}:2" in found.note
     with pytest.raises(RulesError, match="bus-rules"):
-        sender(None, {}, path)
+        find_sender(None, {}, path)
     with pytest.raises(RulesError, match="no such file"):
-        sender(None, {}, str(home / "none.yaml"))
+        find_sender(None, {}, str(home / "none.yaml"))
 
 
 def test_sending_from_inside_tmux(desk: Desk, tmux: Tmux, name: str) -> None:

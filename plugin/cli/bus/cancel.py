@@ -18,7 +18,7 @@ def _options(parser: Parser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Take it back, or say why not."""
-    by = sender_identity.sender(args.sender, os.environ).name
+    by = sender_identity.find_sender(args.sender, os.environ).name
     with notify.connect(None) as client:
         try:
             receipt = client.cancel(args.id, by=by)

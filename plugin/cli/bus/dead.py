@@ -105,7 +105,7 @@ def duration(text: str) -> float:
     return float(found[1]) * UNITS[found[2]]
 
 
-def ago(seconds: float) -> str:
+def age_text(seconds: float) -> str:
     """Return an age in its largest unit: `42s`, `3h`, `6d`."""
     unit = next((u for u in ("d", "h", "m") if seconds >= UNITS[u]), "s")
     return f"{seconds / UNITS[unit]:.0f}{unit}"
@@ -146,7 +146,7 @@ def _row(letter: Letter) -> list[str]:
     again = f" (retried {letter['retried']}×)" if letter["retried"] else ""
     return [
         letter["id"],
-        ago(letter["age_s"]),
+        age_text(letter["age_s"]),
         letter["from"],
         letter["to"],
         letter["type"],
@@ -182,7 +182,7 @@ def run_show(args: argparse.Namespace) -> int:
 def run_retry(args: argparse.Namespace) -> int:
     """Send dead letters again."""
     _check_which(args, False)
-    by = sender_identity.sender(args.sender, os.environ).name
+    by = sender_identity.find_sender(args.sender, os.environ).name
     with notify.connect(None) as client:
         total: Letter = {"retried": [], "kept": []}
         for ids in _steps(_ids(client, args)):

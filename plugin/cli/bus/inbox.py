@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from wakebus.broker.system.text_table import Column
 from wakebus.plugin.cli import notify
-from wakebus.plugin.cli.bus.dead import ago
+from wakebus.plugin.cli.bus.dead import age_text
 from wakebus.plugin.cli.command import Command
 from wakebus.plugin.cli.output import OK, Parser, echo, echo_json, echo_table
 
@@ -50,7 +50,7 @@ def _row(one: dict[str, Any]) -> list[str]:
     state = "silent" if one.get("silent") else one["state"]
     return [
         one["id"],
-        ago(one["age_s"]),
+        age_text(one["age_s"]),
         "uncertain" if one.get("result") == "uncertain" else state,
         f"{one['from']} (claimed)" if one["claimed"] else one["from"],
         one["type"],

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Final
 
+from wakebus.adapters.base import COURIER
 from wakebus.broker import Client
 from wakebus.broker.paths import bus_dir, hermes_home
 from wakebus.broker.protocol.message import check_name
@@ -24,7 +25,7 @@ from wakebus.plugin.cli.command import Command
 from wakebus.plugin.cli.output import FAILED, OK, Parser, Usage, echo
 from wakebus.plugin.processes.run import end_all
 from wakebus.plugin.prompt.pending_context import Context, context_file
-from wakebus.plugin.receive.answers import COURIER, Answers
+from wakebus.plugin.receive.answers import Answers
 from wakebus.plugin.receive.dispatch import Dispatch
 from wakebus.plugin.receive.event_rules import RuleSubscriptions
 from wakebus.plugin.receive.listen_host import Listener

@@ -83,7 +83,7 @@ def _follow(
 ) -> None:
     items: queue.Queue[Event | Gap] = queue.Queue(WAITING)
 
-    def keep(item: Event | Gap) -> None:
+    def enqueue(item: Event | Gap) -> None:
         # A reader that stands still fills this queue, then the subscription, which tells the gap.
         while not ended.is_set():
             try:
@@ -92,7 +92,7 @@ def _follow(
             except queue.Full:
                 pass
 
-    client.subscribe(patterns, keep, on_gap=keep)
+    client.subscribe(patterns, enqueue, on_gap=enqueue)
     echo(f"following {' '.join(patterns)}; Ctrl-C ends", error=True)
     shown = 0
     for item in _arriving(client, items):

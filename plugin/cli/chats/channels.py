@@ -7,22 +7,17 @@ Exit status: 0 done, 1 a check failed or the platform is not set up, 2 usage.
 """
 
 import argparse
-import queue
 import sys
-import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from wakebus.adapters import registry
 from wakebus.adapters.courier.status_file import elsewhere, read_status
-from wakebus.adapters.delivery.adapter_calls import guarded
-from wakebus.adapters.delivery.context import DeliveryContext
-from wakebus.adapters.errors import BadSetting, DeliveryError
-from wakebus.adapters.inspect.credential_check import CredentialCheck, check_credential
+from wakebus.adapters.errors import BadSetting
+from wakebus.adapters.inspect.check_all import check_all
 from wakebus.adapters.inspect.describe import describe
 from wakebus.adapters.settings.environment import Environment
-from wakebus.adapters.settings.redact import redact, secret_values
 from wakebus.broker.paths import bus_dir, hermes_home
 from wakebus.plugin.cli.chats.channels_text import (
     COLUMNS,
@@ -44,7 +39,6 @@ from wakebus.plugin.cli.output import (
 )
 
 CHECK: Final = "check"
-ANSWER_S: Final = 10.0
 _COURIER: Final = ("pid", "started", "at", "alive", "settings")
 
 EXAMPLES: Final = """\
@@ -62,7 +56,7 @@ exit status: 0 done, all checks good; 1 a check failed, or that platform is not 
 def _options(parser: Parser) -> None:
     parser.add_argument("word", nargs="?", metavar="PLATFORM|check", help="one platform; or check")
     parser.add_argument("platform", nargs="?", metavar="PLATFORM", help="the platform to check")
-    parser.late = ("word", "platform")
+    parser.floating = ("word", "platform")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -100,7 +94,7 @@ def run_check(platform: str | None, env: Mapping[str, str], *, as_json: bool) ->
     if sys.stderr.isatty() and not as_json:
         echo(f"asking {', '.join(names)} …", error=True)
     results = []
-    for name, (word, text) in checks(names, env):
+    for name, (word, text) in check_all(names, env):
         results.append({"platform": name, "result": word, "text": show_env_path(text)})
         if not as_json:
             echo(line_of(results[-1]))
@@ -127,42 +121,6 @@ def in_use(one: Mapping[str, Any]) -> bool:
     if one["state"] == "wrong":
         return True
     return one["state"] == "ready" and bool(one["settings"] or one["home"] or not one["unset"])
-
-
-def checks(names: list[str], env: Mapping[str, str]) -> Iterator[tuple[str, CredentialCheck]]:
-    """Yield what each platform says, as it comes; who says nothing in time has failed."""
-    from wakebus.adapters.transports.https import Https  # 0.1 s
-
-    https = Https(connect_s=5.0, read_s=ANSWER_S / 2, total_s=ANSWER_S / 2)
-    context = DeliveryContext({"https": https, "http": https})
-    said: queue.SimpleQueue[tuple[str, CredentialCheck]] = queue.SimpleQueue()
-    for name in names:  # daemons: a resolver that hangs holds nobody at the end
-        threading.Thread(target=_ask, args=(name, env, context, said), daemon=True).start()
-    waiting, deadline = dict.fromkeys(names), time.monotonic() + ANSWER_S
-    while waiting:
-        try:
-            name, checked = said.get(timeout=max(deadline - time.monotonic(), 0.0))
-        except queue.Empty:
-            break
-        del waiting[name]
-        yield name, checked
-    late = CredentialCheck("failed", f"no answer within {ANSWER_S:g} s")
-    yield from ((name, late) for name in waiting)
-
-
-def _ask(
-    name: str,
-    env: Mapping[str, str],
-    context: DeliveryContext,
-    said: "queue.SimpleQueue[tuple[str, CredentialCheck]]",
-) -> None:
-    secrets = secret_values(env)
-    try:
-        adapter = guarded(name, lambda: registry.load(name)(env))
-    except DeliveryError as exc:
-        said.put((name, CredentialCheck("failed", redact(exc.text, secrets))))
-    else:
-        said.put((name, check_credential(name, adapter, context, secrets)))
 
 
 def line_of(one: Mapping[str, str]) -> str:

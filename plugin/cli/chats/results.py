@@ -8,12 +8,11 @@ after the wait; the text says why it has put the message off last, and how to fo
 from collections.abc import Mapping
 from typing import Any, Final
 
+from wakebus.adapters.base import COURIER
 from wakebus.broker.client.client import Client
 from wakebus.broker.errors import TimedOut, Undecided, WakebusError
 from wakebus.broker.paths import bus_dir
 from wakebus.broker.protocol.receipt import Receipt
-
-COURIER: Final = "courier"
 
 
 class NotSentYet(TimedOut):

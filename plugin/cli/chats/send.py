@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from wakebus.adapters import channel, registry
-from wakebus.adapters.base import File, Outgoing
+from wakebus.adapters.base import COURIER, File, Outgoing
 from wakebus.adapters.courier.status_file import elsewhere, read_status
 from wakebus.adapters.delivery import attachments
 from wakebus.adapters.delivery.adapter_calls import GuardedAdapter
@@ -26,7 +26,7 @@ from wakebus.broker.paths import bus_dir
 from wakebus.broker.protocol.message import from_wire, new_id
 from wakebus.broker.protocol.receipt import Receipt
 from wakebus.plugin.cli import notify
-from wakebus.plugin.cli.chats.results import COURIER, explain, unsettled
+from wakebus.plugin.cli.chats.results import explain, unsettled
 from wakebus.plugin.cli.command import Command
 from wakebus.plugin.cli.output import Parser, Usage, echo, echo_json, show_env_path
 
@@ -78,7 +78,7 @@ def _options(parser: Parser) -> None:
         action="store_true",
         help="print the requests that would be sent, secrets masked; send nothing",
     )
-    parser.late = ("text",)
+    parser.floating = ("text",)
     parser.set_defaults(
         **dict.fromkeys(("body", "type", "session", "socket", "config")), to=COURIER, queue=True
     )

@@ -105,7 +105,7 @@ def _run(args: argparse.Namespace, home: Path) -> int:
     runs = "" if args.remove else hermes.checked_python(home, args.python)
     changes = _changes(args, found)
     if not args.dry_run:
-        hermes.apply(found, changes)
+        hermes.apply_changes(found, changes)
     now = found if args.dry_run else hermes.inspect_home(home)
     report = Report(home, runs, [] if runs or args.remove else [_unchecked()], changes, now)
     if args.json:
@@ -127,7 +127,7 @@ class Report(NamedTuple):
     now: Installation
 
     @property
-    def kept(self) -> list[Path]:
+    def kept_files(self) -> list[Path]:
         """Return the files that stay as the user changed them."""
         touched = {change.path for change in self.changes}
         return [path for path in hermes.changed_files(self.now) if path not in touched]
@@ -151,7 +151,7 @@ def _facts(args: argparse.Namespace, report: Report) -> dict[str, Any]:
         "done": not args.dry_run,
         "changes": [{"what": one.what, "path": str(one.path)} for one in report.changes],
         "turns": report.now.state.grant is True,
-        "kept": [str(path) for path in report.kept],
+        "kept": [str(path) for path in report.kept_files],
         "next": next_steps.restart(report.home) if report.changes and not args.dry_run else "",
     }
 
@@ -168,7 +168,7 @@ def _tell_changes(args: argparse.Namespace, report: Report) -> None:
         echo(f"{verb[change.text is None]} {change.says}")
     if not report.changes:
         echo("nothing to do")
-    for path in report.kept:
+    for path in report.kept_files:
         echo(f"kept {path}: you changed it; with --force it is replaced or removed")
     if not args.remove:
         _tell_turns(args, report.now)
@@ -191,7 +191,7 @@ def _tell_turns(args: argparse.Namespace, now: Installation) -> None:
 
 
 def _check(args: argparse.Namespace, found: Installation) -> int:
-    wrong, runs, unchecked = hermes.missing(found), "", list[str]()
+    wrong, runs, unchecked = hermes.faults_of(found), "", list[str]()
     try:
         runs = hermes.checked_python(found.home, args.python)
     except CannotInstall as exc:

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from wakebus.plugin.prompt.label import PromptItem
 from wakebus.plugin.prompt.pending_context import Context, PendingContext
-from wakebus.plugin.prompt.prompt import notes
+from wakebus.plugin.prompt.prompt import context_notes
 
 log = logging.getLogger("wakebus")
 
@@ -100,12 +100,12 @@ def fitting(waiting: PendingContext, limit: int, fence: str) -> tuple[PendingCon
     found = PendingContext((), waiting.dropped)
     for item in waiting.items:
         more = found._replace(items=(*found.items, item))
-        if len(notes(more, fence)) > limit:
+        if len(context_notes(more, fence)) > limit:
             break
         found = more
     if not found.items and waiting.items:
         return _first(waiting, limit, fence)
-    text = notes(found, fence)
+    text = context_notes(found, fence)
     return (found, text) if len(text) <= limit else (PendingContext(), "")
 
 
@@ -113,11 +113,11 @@ def _first(waiting: PendingContext, limit: int, fence: str) -> tuple[PendingCont
     """The oldest alone is too long: as much of it as has room, or it would wait for ever."""
     item = waiting.items[0]
     found = PendingContext((item._replace(text=""),), waiting.dropped)
-    room = limit - len(notes(found, fence)) - _CUT
+    room = limit - len(context_notes(found, fence)) - _CUT
     if room < 1:
         return PendingContext(), ""
     found = PendingContext((_cut(item, room),), waiting.dropped)
-    text = notes(found, fence)
+    text = context_notes(found, fence)
     return (found, text) if len(text) <= limit else (PendingContext(), "")
 
 

@@ -29,7 +29,7 @@ class ToolConnection(NamedTuple):
     """A connection for one call, the name to send under, and what proves it."""
 
     client: "Client"
-    sender: str
+    find_sender: str
     token: str | None = None
 
 
@@ -52,9 +52,9 @@ def tool_connection(runtime: "Runtime") -> Iterator[ToolConnection]:
 
 def _stranger() -> "Sender":
     """Return who sends where no endpoint is registered, as notify-hermes finds it."""
-    from wakebus.plugin.sender_identity import sender
+    from wakebus.plugin.sender_identity import find_sender
 
-    return sender(None, os.environ)
+    return find_sender(None, os.environ)
 
 
 def _own_client(runtime: "Runtime") -> "Client":

@@ -75,7 +75,7 @@ def sending() -> Parser:
     inner.add_argument("channel")
     inner.add_argument("text", nargs="?")
     inner.add_argument("--file")
-    inner.late = ("text",)
+    inner.floating = ("text",)
     return outer
 
 

@@ -2,9 +2,8 @@
 
 import pytest
 
-from wakebus.plugin.install import hermes_config
 from wakebus.plugin.install.errors import CannotInstall
-from wakebus.plugin.install.hermes_config import PluginConfig
+from wakebus.plugin.install.hermes_config import PluginConfig, change_config, read_config
 
 ON = PluginConfig(enabled=True)
 TEXT = """\
@@ -21,37 +20,37 @@ platforms:            # below
 
 def test_read() -> None:
     """All three keys, and what is not there."""
-    assert hermes_config.read("", "f") == PluginConfig()
+    assert read_config("", "f") == PluginConfig()
     text = "plugins: {enabled: [wakebus], disabled: [a], entries: {wakebus: {x: 1}}}"
-    assert hermes_config.read(text, "f") == ON
+    assert read_config(text, "f") == ON
     granted = "plugins: {entries: {wakebus: {allow_gateway_injection: true}}}"
-    assert hermes_config.read(granted, "f") == PluginConfig(grant=True)
+    assert read_config(granted, "f") == PluginConfig(grant=True)
 
 
 def test_only_true_is_a_grant() -> None:
     """A text or a number is none."""
     for word in ("'true'", "1", "false"):
         text = f"plugins: {{entries: {{wakebus: {{allow_gateway_injection: {word}}}}}}}"
-        assert hermes_config.read(text, "f").grant is False
+        assert read_config(text, "f").grant is False
 
 
 def test_there_and_back() -> None:
     """Enabled, granted, and taken out again: every byte is as before."""
-    on = hermes_config.change(TEXT, PluginConfig(True, False, True), "f")
-    assert hermes_config.read(on, "f") == PluginConfig(True, False, True)
+    on = change_config(TEXT, PluginConfig(True, False, True), "f")
+    assert read_config(on, "f") == PluginConfig(True, False, True)
     assert [line for line in TEXT.splitlines() if line not in on.splitlines()] == []
-    assert hermes_config.change(on, PluginConfig(), "f") == TEXT
+    assert change_config(on, PluginConfig(), "f") == TEXT
 
 
 def test_nothing_to_change() -> None:
     """The text itself."""
-    assert hermes_config.change(TEXT, PluginConfig(), "f") == TEXT
+    assert change_config(TEXT, PluginConfig(), "f") == TEXT
 
 
 def test_disabled_is_lifted() -> None:
     """Out of the one list, into the other."""
     text = "plugins:\n  enabled: []\n  disabled: [wakebus]\n"
-    assert hermes_config.change(text, ON, "f") == "plugins:\n  enabled: [wakebus]\n  disabled: []\n"
+    assert change_config(text, ON, "f") == "plugins:\n  enabled: [wakebus]\n  disabled: []\n"
 
 
 def test_what_was_there_before_stays() -> None:
@@ -66,14 +65,13 @@ def test_what_was_there_before_stays() -> None:
         "a: |\n  text",
         "{x: 1}\n",
     ):
-        on = hermes_config.change(text, PluginConfig(True, False, True), "f")
-        assert hermes_config.change(on, PluginConfig(), "f") == text
+        on = change_config(text, PluginConfig(True, False, True), "f")
+        assert change_config(on, PluginConfig(), "f") == text
     own = "plugins: # mine\n  # why\n  enabled: # this\n  - wakebus\n"
     assert (
-        hermes_config.change(own, PluginConfig(), "f")
-        == "plugins: # mine\n  # why\n  enabled: # this\n"
+        change_config(own, PluginConfig(), "f") == "plugins: # mine\n  # why\n  enabled: # this\n"
     )
-    assert hermes_config.change("plugins: # m\n  enabled:\n  - wakebus\n", PluginConfig(), "f") == (
+    assert change_config("plugins: # m\n  enabled:\n  - wakebus\n", PluginConfig(), "f") == (
         "plugins: # m\n"
     )
 
@@ -98,7 +96,7 @@ def test_what_was_there_before_stays() -> None:
 def test_what_cannot_be_read(text: str, words: str) -> None:
     """Is named with its line or key, and left alone."""
     with pytest.raises(CannotInstall) as caught:
-        hermes_config.change(text, ON, "f")
+        change_config(text, ON, "f")
     assert caught.value.text.startswith(words) and caught.value.data["step"]
 
 
@@ -112,7 +110,7 @@ def test_what_cannot_be_read(text: str, words: str) -> None:
 def test_what_cannot_be_edited_alone(text: str) -> None:
     """Is refused, and the user is told what to write."""
     with pytest.raises(CannotInstall) as caught:
-        hermes_config.change(text, ON, "f")
+        change_config(text, ON, "f")
     assert "wakebus cannot edit it" in caught.value.text
     assert "plugins:" in caught.value.data["step"] and "wakebus" in caught.value.data["step"]
 
@@ -121,7 +119,7 @@ def test_the_text_to_write_is_all_that_was_asked_for() -> None:
     """With the grant, in one line, and with nothing of what other plugins keep there."""
     text = "a: &x [b]\nplugins:\n  enabled: *x\n  entries: {other: {api_key: hidden}}\n"
     with pytest.raises(CannotInstall) as caught:
-        hermes_config.change(text, PluginConfig(True, False, True), "f")
+        change_config(text, PluginConfig(True, False, True), "f")
     step = caught.value.data["step"]
     assert step.partition(": ")[2] == (
         "{plugins: {enabled: [wakebus, b], entries: {wakebus: {allow_gateway_injection: true}}}}"
@@ -132,16 +130,16 @@ def test_a_key_that_stands_twice() -> None:
     """Both lines are named: Hermes reads the last one, people the first."""
     text = "plugins:\n  enabled: [a]\nplugins: {}\n"
     with pytest.raises(CannotInstall, match="f:3: plugins stands twice, lines 1 and 3"):
-        hermes_config.change(text, ON, "f")
+        change_config(text, ON, "f")
 
 
 def test_a_list_that_is_a_text() -> None:
     """The line to write is shown."""
     with pytest.raises(CannotInstall) as caught:
-        hermes_config.read("plugins: {enabled: 'a, b'}\n", "f")
+        read_config("plugins: {enabled: 'a, b'}\n", "f")
     assert caught.value.data["step"] == "Write in its place: enabled: [wakebus, a, b]"
     with pytest.raises(CannotInstall) as caught:
-        hermes_config.read("plugins: {disabled: a}\n", "f")
+        read_config("plugins: {disabled: a}\n", "f")
     assert caught.value.data["step"] == "Write in its place: disabled: [a]"
 
 
@@ -156,5 +154,5 @@ def test_a_list_that_is_a_text() -> None:
 def test_where_it_began(text: str, words: str) -> None:
     """What is seen to be wrong far below names the line where it was opened."""
     with pytest.raises(CannotInstall) as caught:
-        hermes_config.read(text, "f")
+        read_config(text, "f")
     assert words in caught.value.text

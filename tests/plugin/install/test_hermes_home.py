@@ -27,14 +27,14 @@ def home(tmp_path: Path) -> Path:
 def install(home: Path, *, turns: bool | None = None, force: bool = False) -> list[str]:
     found = hermes.inspect_home(home)
     changes = hermes.to_install(found, turns=turns, force=force)
-    hermes.apply(found, changes)
+    hermes.apply_changes(found, changes)
     return [one.what for one in changes]
 
 
 def remove(home: Path, *, force: bool = False) -> list[str]:
     found = hermes.inspect_home(home)
     changes = hermes.to_remove(found, force=force)
-    hermes.apply(found, changes)
+    hermes.apply_changes(found, changes)
     return [one.what for one in changes]
 
 
@@ -44,9 +44,9 @@ def all_files(home: Path) -> set[str]:
 
 def test_install_and_remove(home: Path) -> None:
     """Everything goes in once, and comes out without a trace but the backup."""
-    assert len(hermes.missing(hermes.inspect_home(home))) == 4
+    assert len(hermes.faults_of(hermes.inspect_home(home))) == 4
     assert install(home) == ["config", "hook", "hook", "skill"]
-    assert hermes.missing(hermes.inspect_home(home)) == [] and install(home) == []
+    assert hermes.faults_of(hermes.inspect_home(home)) == [] and install(home) == []
     assert (home / "config.yaml").stat().st_mode & 0o777 == 0o640
     assert (home / hermes.BACKUP).read_text() == CONFIG
     assert (home / hermes.BACKUP).stat().st_mode & 0o777 == 0o640
@@ -99,8 +99,8 @@ def test_what_the_user_changed_stays(home: Path) -> None:
     assert "skill" in remove(home, force=True)
     install(home)
     (home / HANDLER).write_text(shipped_files.stamped("old = 1", markdown=False))
-    assert hermes.missing(hermes.inspect_home(home)) == [f"{home / HANDLER}: outdated"]
-    assert install(home) == ["hook"] and hermes.missing(hermes.inspect_home(home)) == []
+    assert hermes.faults_of(hermes.inspect_home(home)) == [f"{home / HANDLER}: outdated"]
+    assert install(home) == ["hook"] and hermes.faults_of(hermes.inspect_home(home)) == []
 
 
 def test_disabled_by_the_user(home: Path) -> None:
@@ -162,7 +162,7 @@ def test_what_was_done_before_a_failure_is_told(home: Path) -> None:
     (home / hermes.BACKUP).mkdir()
     found = hermes.inspect_home(home)
     with pytest.raises(CannotInstall, match=f"done before that: .*{HANDLER}"):
-        hermes.apply(found, hermes.to_install(found, turns=None, force=False))
+        hermes.apply_changes(found, hermes.to_install(found, turns=None, force=False))
     assert (home / "config.yaml").read_text() == CONFIG
 
 
@@ -193,6 +193,6 @@ def test_the_python_of_hermes(home: Path, monkeypatch: pytest.MonkeyPatch) -> No
     with pytest.raises(CannotInstall, match="does not find wakebus") as caught:
         hermes.checked_python(home, str(bare))
     assert caught.value.data["step"] == next_steps.pip(str(bare))
-    user_files.remove(home / "config.yaml")
+    user_files.remove_file(home / "config.yaml")
     with pytest.raises(CannotInstall, match="no hermes on PATH"):
         hermes.checked_python(home, None)

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from wakebus.plugin.install import hermes_python
+from wakebus.plugin.install.hermes_python import PythonAnswer, ask_python
 
 # As pip writes it, as pip writes it where the path is long or has blanks, and as Hermes's installer
 # puts it into ~/.local/bin.
@@ -64,18 +65,18 @@ def test_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_asked(tmp_path: Path) -> None:
     """The last line of what Python said."""
-    assert hermes_python.asked(sys.executable) == hermes_python.Asked(True, "")
+    assert ask_python(sys.executable) == PythonAnswer(True, "")
     other = tmp_path / "python"
     said = "echo one >&2; echo \"No module named 'wakebus'\" >&2; exit 1"
     other.write_text(f"#!/bin/sh\necho {hermes_python.ANSWER.decode()}; {said}\n")
     other.chmod(0o755)
-    assert hermes_python.asked(str(other)) == hermes_python.Asked(True, "No module named 'wakebus'")
+    assert ask_python(str(other)) == PythonAnswer(True, "No module named 'wakebus'")
 
 
 def test_no_python(tmp_path: Path) -> None:
     """Not there, not to be run, or another program, also one that says again what it is told."""
-    assert hermes_python.asked("/bin/false") == hermes_python.Asked(False, "exit status 1")
-    assert hermes_python.asked("/bin/echo") == hermes_python.Asked(False, "exit status 0")
-    assert hermes_python.asked(str(tmp_path / "none")) == (False, "No such file or directory")
+    assert ask_python("/bin/false") == PythonAnswer(False, "exit status 1")
+    assert ask_python("/bin/echo") == PythonAnswer(False, "exit status 0")
+    assert ask_python(str(tmp_path / "none")) == (False, "No such file or directory")
     (tmp_path / "text").write_text("x")
-    assert hermes_python.asked(str(tmp_path / "text")) == (False, "Permission denied")
+    assert ask_python(str(tmp_path / "text")) == (False, "Permission denied")

@@ -10,11 +10,11 @@ def test_states(markdown: bool) -> None:
     """What an older version wrote is outdated; what the user touched is changed."""
     new = shipped_files.stamped("a: 1\nb: 2", markdown=markdown)
     old = shipped_files.stamped("a: 1\n", markdown=markdown)
-    assert shipped_files.state(None, new) == "missing"
-    assert shipped_files.state(new, new) == "current"
-    assert shipped_files.state(old, new) == "outdated"
+    assert shipped_files.file_state(None, new) == "missing"
+    assert shipped_files.file_state(new, new) == "current"
+    assert shipped_files.file_state(old, new) == "outdated"
     for changed in (old.replace("1", "2"), old + "c: 3\n", "a: 1\n", "", old.rstrip("\n"), old * 2):
-        assert shipped_files.state(changed, new) == "changed"
+        assert shipped_files.file_state(changed, new) == "changed"
 
 
 def test_the_stamp_is_a_comment() -> None:

@@ -164,12 +164,12 @@ def test_the_newest_hundred_are_kept_and_the_rest_counted(file: Path) -> None:
 def test_many_sessions_are_bounded_together(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The fullest gives; it is counted there."""
     monkeypatch.setattr(context_module, "MAX_ALL", 10)
-    book = PendingTexts()
+    pending = PendingTexts()
     for n in range(8):
-        book.keep("full", item(f"m{n}"))
+        pending.add_text("full", item(f"m{n}"))
     for n in range(6):
-        book.keep(f"s{n}", item(f"n{n}"))
-    assert len(book) == 10 and book.dropped == {"full": 4}
+        pending.add_text(f"s{n}", item(f"n{n}"))
+    assert len(pending) == 10 and pending.dropped == {"full": 4}
 
 
 def test_the_journal_stays_short(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -247,12 +247,12 @@ JSON = st.recursive(
 )
 def test_lines_of_another_version_raise_nothing(line: dict[str, object], inner: object) -> None:
     """Whatever JSON it is."""
-    book = PendingTexts()
-    book.keep("a", item("m1"))
-    book.apply(line)
-    book.apply({"session": "a", "item": inner})
-    assert book.holds("a", "m1") or "shown" in line
-    book.lines()
+    pending = PendingTexts()
+    pending.add_text("a", item("m1"))
+    pending.apply(line)
+    pending.apply({"session": "a", "item": inner})
+    assert pending.holds("a", "m1") or "shown" in line
+    pending.lines()
 
 
 @settings(deadline=None)
@@ -269,7 +269,7 @@ def test_a_journal_says_the_same_as_the_memory(steps: list[tuple[str, str, int]]
         if verb == "add":
             added = item(f"{session}{n}")
             line: JournalLine = {"session": session, "item": context_module._to_json(added)}
-            live.keep(session, added)
+            live.add_text(session, added)
         else:
             shown = [i.message.id for i in live.sessions.get(session, [])[: n or None]]
             line = {"session": session, "shown": shown, "dropped": 0}

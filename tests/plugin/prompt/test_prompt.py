@@ -8,7 +8,7 @@ import pytest
 from wakebus.broker.protocol.message import Message
 from wakebus.plugin.prompt.label import PromptItem
 from wakebus.plugin.prompt.pending_context import PendingContext
-from wakebus.plugin.prompt.prompt import prompt
+from wakebus.plugin.prompt.prompt import build_prompt
 from wakebus.plugin.receive.agent_process import MAX_ARGUMENT
 
 MakeMessage = Callable[..., Message]
@@ -23,7 +23,7 @@ def note(make: MakeMessage) -> PromptItem:
 
 def test_what_waits_stands_in_front(note: PromptItem) -> None:
     """What was pushed out is said first; one fence, so that a note cannot end another's."""
-    waiting, text = prompt(
+    waiting, text = build_prompt(
         PendingContext((note,), 2), [PromptItem(note.message, "do it")], None, FENCE
     )
     assert waiting == PendingContext((note,), 2)
@@ -33,19 +33,19 @@ def test_what_waits_stands_in_front(note: PromptItem) -> None:
 
 def test_nothing_waits(note: PromptItem) -> None:
     """Then there is only the turn's own message."""
-    assert prompt(PendingContext(), [note], None, FENCE)[1].startswith("[wakebus] A message.")
+    assert build_prompt(PendingContext(), [note], None, FENCE)[1].startswith("[wakebus] A message.")
 
 
 @pytest.mark.parametrize("limit", [MAX_ARGUMENT, 40 << 10])
 def test_the_oldest_as_far_as_there_is_room(note: PromptItem, limit: int) -> None:
     """The rest is not in it, and not in what was shown."""
     items = tuple(note._replace(text=f"{n:03}" + "é" * 1000) for n in range(100))
-    waiting, text = prompt(PendingContext(items, 1), [note], limit, FENCE)
+    waiting, text = build_prompt(PendingContext(items, 1), [note], limit, FENCE)
     assert 1 < len(waiting.items) < 100 and waiting == PendingContext(
         items[: len(waiting.items)], 1
     )
     assert limit * 0.85 < len(text.encode()) <= limit
-    assert prompt(PendingContext(items), [note], None, FENCE)[0].items == items
+    assert build_prompt(PendingContext(items), [note], None, FENCE)[0].items == items
 
 
 def test_no_messages_are_too_many_for_an_argument(make: MakeMessage) -> None:
@@ -60,5 +60,5 @@ def test_no_messages_are_too_many_for_an_argument(make: MakeMessage) -> None:
             "claimed": True,
         }
         item, note = (PromptItem(message, odd * many, **again) for many in (10_000, 100_000))
-        _, text = prompt(PendingContext((note,) * 100, 9), [item] * 50, MAX_ARGUMENT, FENCE)
+        _, text = build_prompt(PendingContext((note,) * 100, 9), [item] * 50, MAX_ARGUMENT, FENCE)
         assert len(text.encode()) < HARD

@@ -27,7 +27,7 @@ MESSAGE = Message(
 
 
 def run(command: str, prompt: str = "hello", timeout: float = 30, **environ: str) -> TurnResult:
-    return agent_process.run(
+    return agent_process.run_agent(
         *(command, prompt, MESSAGE, "lead", "t0ken"),
         timeout=timeout,
         cancel=Cancel(),
@@ -132,7 +132,7 @@ def test_cut_off_from_outside(end: str, tmp_path: Path) -> None:
     def work() -> None:
         environ, prompt = dict(os.environ), "x"
         turns.append(
-            agent_process.run(
+            agent_process.run_agent(
                 *(command, prompt, MESSAGE, "lead", "t"), timeout=60, cancel=cancel, environ=environ
             )
         )

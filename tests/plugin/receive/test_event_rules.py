@@ -13,7 +13,13 @@ from wakebus.broker import Client
 from wakebus.broker.protocol.event import Event
 from wakebus.broker.protocol.message import Message, from_wire
 from wakebus.plugin.receive import event_rules
-from wakebus.plugin.receive.event_rules import RuleSubscriptions, about, record, type_of, unpack
+from wakebus.plugin.receive.event_rules import (
+    RuleSubscriptions,
+    concerns,
+    message_body,
+    type_of,
+    unpack,
+)
 
 MakeHost = Callable[..., tuple[Host, RuleSubscriptions]]
 
@@ -54,7 +60,7 @@ def publisher(shared_broker: Broker) -> Iterator[Client]:
 
 def test_a_record_has_what_the_event_has() -> None:
     """RULES-2.6: type, source, text, channel and session are the event's own."""
-    body = record(event(text="red", channel="console:ci", branch="main"))
+    body = message_body(event(text="red", channel="console:ci", branch="main"))
     assert (body["type"], body["topic"], body["src"]) == ("ci.build.failed", *body_ends())
     assert (body["text"], body["channel"]) == ("red", "console:ci")
     assert body["event"]["branch"] == "main"
@@ -69,13 +75,13 @@ def body_ends() -> tuple[str, str]:
 )
 def test_without_a_text_the_fields_are_it(fields: dict[str, Any], text: str) -> None:
     """RULES-2.6: as JSON, without type, ts and src."""
-    assert record(event(**fields))["text"] == text
+    assert message_body(event(**fields))["text"] == text
 
 
 @pytest.mark.parametrize("channel", [5, "", "  ", "c" * 513, None, ["x"]])
 def test_what_is_no_channel_is_left_out(channel: object) -> None:
     """A wrong one would cost the whole event."""
-    assert "channel" not in record(event(channel=channel))
+    assert "channel" not in message_body(event(channel=channel))
 
 
 @pytest.mark.parametrize("stated", [None, 5, "", " ", "x" * 129, "a\nb"])
@@ -88,14 +94,14 @@ def test_what_is_no_type_becomes_the_topic(stated: object) -> None:
 @pytest.mark.parametrize("fields", [{}, {"type": "t" * 300}, {"text": "x" * 60_000}, {"ts": 1e9}])
 def test_every_record_is_a_valid_message(fields: dict[str, Any]) -> None:
     """What the broker would refuse is not made."""
-    body = record(event(**fields))
+    body = message_body(event(**fields))
     wire = {"id": "m", "ts": 1.0, "from": "lead", "to": "lead", "body": body}
     assert from_wire(wire).text == body["text"]
 
 
 def test_only_our_own_proven_message_stands_for_an_event() -> None:
     """RULES-2.5: a sender that names a topic, or claims to be us, is no event."""
-    body = record(event())
+    body = message_body(event())
     delivery = deliver(own(body))
     assert unpack(delivery, "lead") == "ci.build.failed"
     assert delivery.message.sender == "ci", "that is whom a print names"
@@ -106,11 +112,11 @@ def test_only_our_own_proven_message_stands_for_an_event() -> None:
 
 def test_what_is_about_ourselves() -> None:
     """RULES-2.8: messages from and to this endpoint, and of any endpoint to itself."""
-    assert about(event("bus.message.queued", **{"from": "lead", "to": "x"}), "lead")
-    assert about(event("bus.message.handled", **{"from": "x", "to": "lead"}), "lead")
-    assert about(event("bus.message.queued", **{"from": "x", "to": "x"}), "lead")
-    assert not about(event("bus.message.queued", **{"from": "x", "to": "y"}), "lead")
-    assert not about(event("ci.done", to="lead"), "lead")
+    assert concerns(event("bus.message.queued", **{"from": "lead", "to": "x"}), "lead")
+    assert concerns(event("bus.message.handled", **{"from": "x", "to": "lead"}), "lead")
+    assert concerns(event("bus.message.queued", **{"from": "x", "to": "x"}), "lead")
+    assert not concerns(event("bus.message.queued", **{"from": "x", "to": "y"}), "lead")
+    assert not concerns(event("ci.done", to="lead"), "lead")
 
 
 def test_an_event_is_printed(make_host: MakeHost, publisher: Client) -> None:

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wakebus.broker.protocol.outcome import MAX_OUTCOME, bounded
-from wakebus.plugin.receive.outcome_limits import fit
+from wakebus.plugin.receive.outcome_limits import fit_outcome
 
 
 def size(value: object) -> int:
@@ -17,7 +17,7 @@ def size(value: object) -> int:
 def test_what_fits_is_as_it_was() -> None:
     """Nothing is cut that need not be."""
     outcome = {"rule": "1: ack", "at": 1.5, "actions": [{"what": "print", "to": "terminal"}]}
-    assert fit(outcome) == outcome
+    assert fit_outcome(outcome) == outcome
 
 
 @pytest.mark.parametrize("text", ["x", '"', "\n", "é", "😀", "\ufffd"])
@@ -36,7 +36,7 @@ def test_the_worst_that_a_message_can_do(text: str) -> None:
         "context": ["i" * 64] * 100,
         "answered": False,
     }
-    found = fit(outcome)
+    found = fit_outcome(outcome)
     assert size(found) <= MAX_OUTCOME
     assert found["answered"] is False and found["rule"] == "r" * 120
     assert found["turn"]["exit"] == 1 and found["actions"][0]["status"] == 1
@@ -46,14 +46,14 @@ def test_the_worst_that_a_message_can_do(text: str) -> None:
 
 def test_long_lists_lose_their_middle() -> None:
     """First and last stay, and how many went."""
-    found = fit({"context": [f"{n}" * 30 for n in range(1000)]}, limit=2000)["context"]
+    found = fit_outcome({"context": [f"{n}" * 30 for n in range(1000)]}, limit=2000)["context"]
     assert found[0] == "0" * 30 and found[-1] == "999" * 30
     assert "more" in found[len(found) // 2]
 
 
 def test_what_cannot_be_cut_is_said() -> None:
     """`answered` is kept, whatever else there is."""
-    found = fit({**{f"k{n}": n for n in range(9000)}, "rule": "none", "answered": False})
+    found = fit_outcome({**{f"k{n}": n for n in range(9000)}, "rule": "none", "answered": False})
     assert found == {
         "rule": "none",
         "answered": False,
@@ -63,7 +63,7 @@ def test_what_cannot_be_cut_is_said() -> None:
 
 def test_names_of_files_that_are_no_text() -> None:
     """A lone surrogate in an error is no reason to lose the outcome."""
-    assert bounded(fit({"error": "no such file: \udcff"})) == {"error": "no such file: ?"}
+    assert bounded(fit_outcome({"error": "no such file: \udcff"})) == {"error": "no such file: ?"}
 
 
 JSON = st.recursive(
@@ -77,4 +77,4 @@ JSON = st.recursive(
 @given(st.dictionaries(st.sampled_from(["rule", "answered", "turn", "x"]), JSON))
 def test_anything_fits(outcome: dict[str, object]) -> None:
     """And is JSON."""
-    assert size(fit(outcome, 600)) <= 600
+    assert size(fit_outcome(outcome, 600)) <= 600

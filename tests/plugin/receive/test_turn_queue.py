@@ -72,7 +72,7 @@ class Stage:
 
     def take(self, session: str, one: Job) -> "Future[dict[str, Any]]":
         """Hand a job over; returns once it stands in its queue."""
-        future = self.pool.submit(self.turns.take, session, one)
+        future = self.pool.submit(self.turns.take_turn, session, one)
         until(lambda: one.arrived)
         return future
 
@@ -325,7 +325,7 @@ def test_stop_ends_what_runs_and_what_waits(stage: Stage) -> None:
     stage.ran(1)
     stage.turns.stop(10)
     assert not stage.on
-    futures.append(stage.pool.submit(stage.turns.take, "s", job("m2")))
+    futures.append(stage.pool.submit(stage.turns.take_turn, "s", job("m2")))
     for future in futures:
         with pytest.raises(NotRunning, match="stopping"):
             future.result(10)
@@ -344,7 +344,7 @@ def test_what_was_done_before_the_stop_is_acknowledged() -> None:
 
     turns = TurnQueue(run)
     with ThreadPoolExecutor(2) as pool:
-        future = pool.submit(turns.take, "s", job("m0"))
+        future = pool.submit(turns.take_turn, "s", job("m0"))
         begun.wait(10)
         ending = pool.submit(turns.stop, 10)
         until(lambda: turns._stopping)
@@ -367,8 +367,8 @@ def test_what_must_come_again_raises(error: Exception, raised: type[Exception]) 
 
     turns = TurnQueue(run)
     with pytest.raises(raised):
-        turns.take("s", job("m0"))
-    assert turns.take("s", job("m1")) == {}
+        turns.take_turn("s", job("m0"))
+    assert turns.take_turn("s", job("m1")) == {}
 
 
 def test_one_of_several_is_no_longer_ours() -> None:
@@ -380,7 +380,7 @@ def test_one_of_several_is_no_longer_ours() -> None:
         return False
 
     with pytest.raises(Fenced):
-        TurnQueue(run).take("s", late)
+        TurnQueue(run).take_turn("s", late)
 
 
 @pytest.mark.parametrize("error", [OSError("no memory"), KeyError("slip"), RuntimeError("thread")])
@@ -392,7 +392,7 @@ def test_a_slip_in_a_turn_blocks_no_session(error: Exception) -> None:
 
     turns = TurnQueue(run)
     for _ in range(AT_ONCE + 1):
-        found = turns.take("s", job("m0"))
+        found = turns.take_turn("s", job("m0"))
         assert type(error).__name__ in found["turn"]["error"] and found["answered"] is False
 
 
@@ -402,5 +402,5 @@ def test_idle_sessions_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     run: Callable[..., bool] = lambda *_: False  # noqa: E731
     turns = TurnQueue(run)
     for n in range(50):
-        turns.take(f"s{n}", job("m"))
+        turns.take_turn(f"s{n}", job("m"))
     assert len(turns._sessions) <= 11

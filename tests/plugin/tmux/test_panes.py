@@ -9,10 +9,10 @@ from wakebus.plugin.tmux.panes import (
     NoPane,
     Pane,
     argument,
-    check,
+    check_pane,
     is_paste,
     literal,
-    parse,
+    parse_panes,
     pick_pane,
 )
 
@@ -27,7 +27,7 @@ LISTING = """\
 %7 0 0 1 1 0 0 0 0 /dev/pts/7 two words:sh
 %6 0 0 1 1 0 0 0 0 /dev/pts/6 grouped:sh
 """
-PANES = parse(LISTING)
+PANES = parse_panes(LISTING)
 
 
 def pane(**changes: object) -> Pane:
@@ -41,7 +41,7 @@ def test_a_listing_is_read_by_the_fields_of_its_format() -> None:
         *("/dev/pts/2", "work", "v1.2 of a: b"),
     )
     assert PANES[5][3:9] == (True, True, True, False, True, True)
-    assert parse("") == parse("no row\n") == [] and len(PANES) == 9
+    assert parse_panes("") == parse_panes("no row\n") == [] and len(PANES) == 9
     assert panes.FORMAT.count("#{") == len(Pane._fields) - 1 + 1
 
 
@@ -105,9 +105,9 @@ def test_two_windows_of_one_name() -> None:
 )
 def test_nothing_can_be_typed_into_it(flag: str, says: str) -> None:
     """Dead, switched off, or typed into together with others: each with its next step."""
-    check(pane())
+    check_pane(pane())
     with pytest.raises(NoPane, match=says) as caught:
-        check(pane(**{flag: True}))
+        check_pane(pane(**{flag: True}))
     assert "tmux " in caught.value.data["step"]
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from fakes.desk import Desk, Listener
 from fakes.terminal import Terminal
-from wakebus.plugin.cli.bus.dead import ago, duration
+from wakebus.plugin.cli.bus.dead import age_text, duration
 from wakebus.plugin.cli.main import main
 
 Listen = Callable[..., Listener]
@@ -218,7 +218,7 @@ def test_usage(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> No
 
 def test_ages() -> None:
     """There and back, in the largest unit."""
-    assert [ago(s) for s in (0, 59, 60, 7_200, 86_400 * 3)] == ["0s", "59s", "1m", "2h", "3d"]
+    assert [age_text(s) for s in (0, 59, 60, 7_200, 86_400 * 3)] == ["0s", "59s", "1m", "2h", "3d"]
     assert [duration(text) for text in ("90s", "1.5h", "7d")] == [90, 5_400, 604_800]
     for bad in ("", "7", "d", "-1d", "1w", "1e3s", "1d2h", "٣d"):
         with pytest.raises(Exception, match="write 90s, 30m, 12h or 7d"):

@@ -254,16 +254,6 @@ def test_a_platform_without_a_server(desk: InProcess) -> None:
     assert done.status == 1 and done.out.startswith("failed: telegram: ") and "aaa" not in done.both
 
 
-def test_one_that_never_answers(monkeypatch: pytest.MonkeyPatch, platform: Platform) -> None:
-    """ADP-22.3: has failed when its time is over; the others have said what they had to say."""
-    platform.plan("check", "hang_lost")
-    monkeypatch.setattr(channels, "ANSWER_S", 1.0)
-    env = platform.settings("telegram")
-    found = dict(channels.checks(["console", "telegram"], env))
-    assert found["console"].result == "none"
-    assert found["telegram"].result == "failed" and "no answer" in found["telegram"].text
-
-
 def test_nothing_is_asked_unbidden(desk: InProcess) -> None:
     """ADP-22.3: a platform that works without settings is asked only where one uses it."""
     names = channels.chosen(None, {})
