@@ -74,8 +74,8 @@ def run_schema(args: argparse.Namespace) -> int:
 
 
 def _cells(row: SettingRow) -> list[str]:
-    default = "" if row.value == row.default else in_words(row, row.default)
-    return [row.name, in_words(row, row.value), default, row.source, row.description]
+    values = in_words(row, row.value), in_words(row, row.default)
+    return [row.name, *values, row.source, row.description]
 
 
 def in_words(row: SettingRow, value: Any) -> str:

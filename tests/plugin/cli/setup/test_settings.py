@@ -34,7 +34,7 @@ def call(*argv: str) -> int:
 
 
 def test_list(home: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each with value, default where it is another, source and meaning; no credential."""
+    """Each with value, default, source and meaning; no credential."""
     monkeypatch.setenv("WAKEBUS_STALE_S", "7.5")
     (home / ".env").write_text("SLACK_TOKEN=hush-hush\nSLACK_RATE_CHAT=2/1\n")
     assert call("list") == 0
@@ -43,8 +43,8 @@ def test_list(home: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> 
     lines = [re.split(r" {2,}", line) for line in out.splitlines()]
     cells = {line[0]: line[1:4] for line in lines}
     assert cells["stale_s"] == ["7.5 s", "10 s", "WAKEBUS_STALE_S"]
-    assert cells["mailbox_bytes"] == ["64 MiB", "-", "default"]
-    assert cells["services"] == ["true", "-", "default"]
+    assert cells["mailbox_bytes"] == ["64 MiB", "64 MiB", "default"]
+    assert cells["services"] == ["true", "true", "default"]
     assert cells["SLACK_RATE_CHAT"] == ["2/1", "1/1", ".env"]
     what = {line[0]: line[4] for line in lines if len(line) == 5}
     assert what["attempts"] == fields()["attempts"].description
