@@ -10,8 +10,8 @@ from collections.abc import Callable
 from wakebus.broker.core.hub import Hub
 from wakebus.broker.core.model import Waiter
 from wakebus.broker.errors import WakebusError
+from wakebus.broker.protocol.delivery_state import receipt_of_row
 from wakebus.broker.protocol.message import Message
-from wakebus.broker.protocol.receipt import receipt_of_row
 from wakebus.broker.store.rows import Row
 from wakebus.broker.store.store import Store
 

@@ -5,8 +5,10 @@ Rule 1: everything that affects the life of a delivery stands in this table. Rul
 pair changes nothing: it is an event that came late, twice, or from a holder that lost the name.
 """
 
+import json
+from collections.abc import Mapping
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
 
 class DeliveryState(StrEnum):
@@ -62,3 +64,15 @@ def receipt_word(state: DeliveryState) -> str:
     if state in (DeliveryState.HELD, DeliveryState.STARTED):
         return "delivered"
     return "dead" if state in DEATHS else str(state)
+
+
+def receipt_of_row(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a receipt's fields for a stored message."""
+    data = {"id": row["id"], "state": receipt_word(DeliveryState(row["state"]))}
+    if row.get("outcome"):
+        data["outcome"] = json.loads(row["outcome"])
+    if row.get("reason"):
+        data["reason"] = row["reason"]
+    if row.get("fresh") is False:
+        data["duplicate"] = True
+    return data

@@ -4,12 +4,10 @@ What a sender is told of its message.
 Rule 1: pure.
 """
 
-import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from wakebus.broker.errors import BadMessage
-from wakebus.broker.protocol.delivery_state import DeliveryState, receipt_word
 from wakebus.broker.protocol.message import Message
 
 
@@ -53,15 +51,3 @@ def receipt(reply: Mapping[str, Any], to: str = "") -> Receipt:
         )
     except (KeyError, TypeError, ValueError) as exc:
         raise BadMessage(f"the broker's receipt is not one: {exc}") from exc
-
-
-def receipt_of_row(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a receipt's fields for a stored message."""
-    data = {"id": row["id"], "state": receipt_word(DeliveryState(row["state"]))}
-    if row.get("outcome"):
-        data["outcome"] = json.loads(row["outcome"])
-    if row.get("reason"):
-        data["reason"] = row["reason"]
-    if row.get("fresh") is False:
-        data["duplicate"] = True
-    return data

@@ -17,8 +17,8 @@ from wakebus.broker.core.hub import Hub
 from wakebus.broker.core.model import ClientRequest, Endpoint
 from wakebus.broker.errors import Refused, WakebusError
 from wakebus.broker.protocol import wire
+from wakebus.broker.protocol.delivery_state import receipt_of_row
 from wakebus.broker.protocol.message import check_name
-from wakebus.broker.protocol.receipt import receipt_of_row
 from wakebus.broker.store.rows import Row
 from wakebus.broker.verbs.fields import found_or_fail, message_id
 

@@ -17,7 +17,7 @@ from wakebus.broker.core.waiters import (
     row_and_answer,
 )
 from wakebus.broker.errors import BadMessage, Busy, TimedOut, UnknownId, WakebusError
-from wakebus.broker.protocol.receipt import receipt_of_row
+from wakebus.broker.protocol.delivery_state import receipt_of_row
 from wakebus.broker.store.rows import Row
 
 WANTS: Final = {"delivered": "delivered", "handled": "handled", "answer": "answered"}

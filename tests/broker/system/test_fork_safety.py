@@ -1,4 +1,4 @@
-"""A client in the children of os.fork, each script in a process of its own (forking.py)."""
+"""A client in the children of os.fork (fork_safety.py), each script in a process of its own."""
 
 import json
 import os
