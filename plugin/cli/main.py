@@ -5,9 +5,7 @@ Exit status of every verb: 0 done, 1 failed (says why and what to do), 2 usage; 
 the further ones of notify-hermes (3 unknown target, 4 late, 5 unknown).
 """
 
-import argparse
 import sys
-from collections.abc import Callable
 from importlib import import_module
 from typing import Final
 
@@ -60,9 +58,4 @@ def main(argv: list[str] | None = None) -> int:
     if args.verb is None:
         output.echo(parser.format_help().rstrip(), error=True)
         return output.USAGE
-    return guarded(args.run, args)
-
-
-def guarded(run: Callable[[argparse.Namespace], int], args: argparse.Namespace) -> int:
-    """Run a verb; an error that was raised on purpose becomes its text and exit status."""
-    return output.guarded("wakebus", run, args)
+    return output.guarded("wakebus", args.run, args)

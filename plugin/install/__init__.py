@@ -1,12 +1,12 @@
 """
 `wakebus install`: puts wakebus into an agent's own configuration, and takes it out again.
 
-errors    why nothing was changed, with the next step
-yamltext  smallest edits of a YAML text (pure)
-config    what Hermes's config.yaml says of wakebus, and what it shall say (pure)
-shipped   files of ours in other people's folders: current, outdated, or changed by the user (pure)
-files     one step from the old file to the new one
-python    the Python that runs Hermes
-commands  the commands that a user is told to run next
-hermes    all of it for one Hermes home
+    hermes_home    all of it for one Hermes home
+    hermes_config  what Hermes's config.yaml says of wakebus, and what it shall say (pure)
+    hermes_python  the Python that runs Hermes
+    yaml_edit      smallest edits of a YAML text (pure)
+    user_files     one step from the old file to the new one
+    shipped_files  files of ours in others' folders: current, outdated, or changed by them (pure)
+    next_steps     the commands that a user is told to run next
+    errors         why nothing was changed, with the next step
 """

@@ -1,1 +1,16 @@
-"""What happens to a message that has arrived."""
+"""
+What an arrived message does; where it runs is a Protocol (host.py).
+
+    dispatch         its actions, by its rule
+    turn_queue       whose turn it is in each session
+    host             what dispatch needs of where it runs
+    listen_host      `wakebus listen`
+    agent_process    one run of `listen --agent CMD`
+    shell_command    a rule's command
+    message_file     MESSAGE_FILE of commands
+    event_rules      events that rules ask for
+    answers          where an answer goes
+    terminal_output  where prints go
+    outcome_limits   an outcome that fits
+    maintenance      a broker that runs, rules that are current
+"""

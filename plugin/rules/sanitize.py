@@ -1,8 +1,8 @@
 """
-Text from elsewhere, for a terminal and for a model: adapters/markup.py, and colours.
+Text from elsewhere, for a terminal and for a model: adapters/sanitize.py, and colours.
 
-Rule 1: pure. Rule 2: what may steer, reorder or hide is decided in one place, markup.plain; this
-file only says what a terminal keeps beyond that.
+Rule 1: pure. Rule 2: what may steer, reorder or hide is decided in one place, adapters/sanitize.py;
+this file only says what a terminal keeps beyond that.
 """
 
 from typing import Final

@@ -48,7 +48,7 @@ class Typed(NamedTuple):
 
 
 def find_pane(target: str) -> Pane:
-    """Return the pane that `target` names (panes.pick). Raises NoPane, TmuxError."""
+    """Return the pane that `target` names (panes.pick_pane). Raises NoPane, TmuxError."""
     try:
         listing = _tmux("list-panes", "-a", "-F", FORMAT)
     except TmuxError as exc:

@@ -1,8 +1,8 @@
 """
 Which pane of tmux a target names, and what of a text can be typed into it.
 
-Rule 1: pure; tmux.py asks and types. Rule 2: names are compared whole, with tmux's own list of
-panes: `tmux -t work` would also take `worker`. Rule 3: nothing in a text is a key, a command of
+Rule 1: pure; keystrokes.py asks and types. Rule 2: names are compared whole, with tmux's own list
+of panes: `tmux -t work` would also take `worker`. Rule 3: nothing in a text is a key, a command of
 tmux or the end of a paste: control characters are taken out, the rest is data.
 """
 

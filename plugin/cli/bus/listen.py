@@ -1,7 +1,7 @@
 """
 `wakebus listen`: hold an endpoint in this terminal, print, run commands, run an agent.
 
-Rule 1: it keeps the bus up (receive/upkeep.py).
+Rule 1: it keeps the bus up (receive/maintenance.py).
 Rule 2: Ctrl-C ends turns and commands, gives back what was not finished, leaves nothing running.
 Rule 3: what goes wrong with the rules, the terminal or the broker is said, and costs no message.
 """
@@ -36,7 +36,7 @@ from wakebus.plugin.rules.load import RulesFile
 
 LOOK_S: Final = 0.25
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-END_S: Final = 3.0  # an agent has 2 s after SIGTERM (plugin/process.py)
+END_S: Final = 3.0  # an agent has 2 s after SIGTERM (processes/run.py)
 
 EXAMPLES: Final = """\
 examples:
@@ -96,9 +96,9 @@ def run(args: argparse.Namespace) -> int:
         what = f"agent: {args.agent}" if args.agent else "printing"
         _note(f"listening as {endpoint} ({what}; rules: {found.source}); Ctrl-C ends")
         events = RuleSubscriptions(client, endpoint, rules, _note)
-        upkeep = Maintenance(client, rules, events, _note)
+        maintenance = Maintenance(client, rules, events, _note)
         while not (asked or stop.wait(LOOK_S) or asked):
-            upkeep.check()
+            maintenance.check()
         _ignore_signals()  # it ends soon, whoever goes on pressing Ctrl-C
         stop.set()
         dispatch.stop()

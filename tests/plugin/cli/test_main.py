@@ -85,3 +85,34 @@ def test_a_word_after_the_verb_may_be_a_verb(desk: Desk) -> None:
     """`wakebus ask send "x"` asks the endpoint `send`."""
     done = desk.wakebus("ask", "send", "--from", "listen", "trace")
     assert done.status == 1 and "no broker runs here" in done.err
+
+
+LOADED = """
+import sys
+from wakebus.plugin.cli.main import main
+try:
+    main(sys.argv[1:])
+except SystemExit:
+    pass
+print(*sorted(sys.modules), file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize("words", [("--version",), ("--help",), ("trace", "--help")])
+def test_only_the_called_verb_is_loaded(desk: Desk, words: tuple[str, ...]) -> None:
+    """Neither another one nor what verbs need; nor what any of them would need to start."""
+    done = desk.run("python", "-c", LOADED, *words)
+    loaded = set(done.err.split())
+    verbs = {f"wakebus.plugin.cli.{module}" for module, _ in VERBS.values()}
+    called = {"wakebus.plugin.cli.bus.trace"} if words[0] == "trace" else set()
+    assert loaded & verbs == called
+    if not called:
+        assert not loaded & {"zmq", "rich", "yaml", "psutil", "asyncio", "inspect"}
+        assert {name for name in loaded if name.startswith("wakebus.")} == {
+            "wakebus.broker",
+            "wakebus.broker.errors",
+            "wakebus.plugin",
+            "wakebus.plugin.cli",
+            "wakebus.plugin.cli.main",
+            "wakebus.plugin.cli.output",
+        }
