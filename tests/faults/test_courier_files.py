@@ -14,7 +14,7 @@ import pytest
 from fakes.broker import until
 from fakes.platform import Platform, Step
 from fakes.stage import Stage, staged
-from wakebus.adapters.delivery import attachments as files
+from wakebus.adapters.delivery import attachments
 
 UPLOADING, TAKEN, LOST = ("a1" * 13, "b2" * 13, "c3" * 13)  # channels of Mattermost
 DOUBT, BETWEEN = "41", "42"  # chats of Telegram
@@ -31,7 +31,7 @@ def hand_in(stage: Stage, path: Path, chat: str, *steps: Step) -> str:
     """Send a text with a file, of which the chat makes `steps`; return the message's id."""
     stage.platform.plan("send", *steps, chat=chat)
     name = "telegram" if chat.isdigit() else "mattermost"
-    held = files.store(path, stage.desk.root / "bus")
+    held = attachments.store(path, stage.desk.root / "bus")
     body = {"channel": f"{name}:{chat}", "text": "see", "file": held}
     with stage.desk.client() as bus:
         return bus.send("courier", body, sender="me").id

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from wakebus.adapters.courier import attachment_memory as module
+from wakebus.adapters.courier import attachment_memory
 from wakebus.adapters.courier.attachment_memory import OUTLIVE_S, AttachmentMemory
 from wakebus.adapters.delivery import attachments
 from wakebus.adapters.errors import Rejected
@@ -41,7 +41,7 @@ def test_removed_an_hour_after_the_end(tmp_path: Path) -> None:
 
 def test_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """ADP-6.24: a file over the bound waits, a smaller one and a text do not; it is given back."""
-    monkeypatch.setattr(module, "MOST", 10)
+    monkeypatch.setattr(attachment_memory, "MOST", 10)
     memory, large, small = (
         AttachmentMemory(tmp_path),
         spooled(tmp_path, "1234"),
@@ -81,6 +81,6 @@ def test_what_a_crash_left(tmp_path: Path) -> None:
 def test_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """ADP-6.21: what is over is remembered for ten thousand messages; the sweep has the rest."""
     memory = AttachmentMemory(tmp_path)
-    for _ in range(module.MAX_SPENT + 5):
+    for _ in range(attachment_memory.MAX_SPENT + 5):
         memory.expire({"file": {"copy": "x"}}, 0.0)
-    assert len(memory._spent) == module.MAX_SPENT
+    assert len(memory._spent) == attachment_memory.MAX_SPENT

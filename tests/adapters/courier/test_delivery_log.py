@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from wakebus.adapters.base import Part, Progress
-from wakebus.adapters.courier import delivery_log as module
-from wakebus.adapters.courier import delivery_log_rows as rows_module
+from wakebus.adapters.courier import delivery_log, delivery_log_rows
 from wakebus.adapters.courier.delivery_log import DeliveryLog, MessageRecord, Overtaken
 from wakebus.adapters.delivery.retry import Stopped
 from wakebus.adapters.errors import Unavailable
@@ -186,7 +185,7 @@ def test_what_is_over_is_known_for_a_day(
     record.begin_part(0, 1.0)
     record.end_part(0, "sent", "om_1")
     record.finish()
-    clock.at = rows_module.ENDED_S - 1
+    clock.at = delivery_log_rows.ENDED_S - 1
     assert log.purge() == 0
     assert after.claim("m1", 2).parts() == {0: Part("sent", "om_1", 1.0)}
     after.claim("m1", 2).finish()
@@ -211,7 +210,7 @@ def test_leftovers_go_after_eight_days(log: DeliveryLog, after: DeliveryLog, clo
     """ADP-6.12: of running time; what this process has in hand stays."""
     log.claim("m1", 1).begin_part(0, 1.0)
     after.open()
-    clock.at = rows_module.LEFT_S + 1
+    clock.at = delivery_log_rows.LEFT_S + 1
     assert log.purge() == 0
     assert after.purge() == 1
 
@@ -229,9 +228,9 @@ def test_it_is_bounded(
     log: DeliveryLog, path: Path, monkeypatch: pytest.MonkeyPatch, clock: Clock
 ) -> None:
     """ADP-6.12: beyond a number of ended messages the oldest go early."""
-    monkeypatch.setattr(rows_module, "MAX_ENDED", 3)
-    monkeypatch.setattr(module, "PURGE_EVERY", 10)
-    monkeypatch.setattr(module, "MAX_OPEN", 4)
+    monkeypatch.setattr(delivery_log_rows, "MAX_ENDED", 3)
+    monkeypatch.setattr(delivery_log, "PURGE_EVERY", 10)
+    monkeypatch.setattr(delivery_log, "MAX_OPEN", 4)
     for number in range(30):
         clock.at += 1
         log.claim(f"m{number}", 1).finish()

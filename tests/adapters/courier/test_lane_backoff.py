@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from wakebus.adapters.base import ChannelResult
-from wakebus.adapters.courier import lane_backoff as module
+from wakebus.adapters.courier import lane_backoff
 from wakebus.adapters.courier.lane_backoff import LaneBackoff, backoff
 from wakebus.broker import Later
 
@@ -68,7 +68,7 @@ def test_the_platforms_last_words() -> None:
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """ADP-6.5: lanes that wait for ever do not fill the memory, however many threads there are."""
-    monkeypatch.setattr(module, "MAX_LANES", 3)
+    monkeypatch.setattr(lane_backoff, "MAX_LANES", 3)
     backoffs = LaneBackoff(lambda: 1.0)
 
     def fill(name: str) -> None:

@@ -105,13 +105,13 @@ def test_a_new_home_channel_needs_no_restart(served: Path) -> None:
 DIES = """
 import os, signal
 from wakebus.adapters.transports import console_log
-from wakebus.adapters.courier import service as courier
+from wakebus.adapters.courier import service
 append = console_log._append
 def die(*args):
     append(*args)
     os.kill(os.getpid(), signal.SIGKILL)
 console_log._append = die
-courier.serve(__import__("threading").Event())
+service.serve(__import__("threading").Event())
 """
 
 

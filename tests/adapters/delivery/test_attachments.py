@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wakebus.adapters.delivery import attachments as files
+from wakebus.adapters.delivery import attachments
 from wakebus.adapters.delivery.attachments import (
     KEEP_S,
     MAX_FILE,
@@ -135,14 +135,14 @@ def test_one_that_grows(
     more: bytes, says: str, photo: Path, bus: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """ADP-5.25: half a file is no file, and nothing of it stays."""
-    check = files._check
+    check = attachments._check
 
     def grow(path: Path, source: int) -> None:
         check(path, source)
         with path.open("ab") as file:
             file.write(more)
 
-    monkeypatch.setattr(files, "_check", grow)
+    monkeypatch.setattr(attachments, "_check", grow)
     if says == "changed":
         read = os.read
         sizes = iter([100, 300])

@@ -6,7 +6,7 @@ import pytest
 
 from fakes.probe import OK, Finder, Host, Probe
 from wakebus.adapters.base import Request, Response, Target
-from wakebus.adapters.delivery import chat_lookup as lookups
+from wakebus.adapters.delivery import chat_lookup
 from wakebus.adapters.delivery.adapter_calls import GuardedAdapter
 from wakebus.adapters.delivery.chat_lookup import ChatLookups
 from wakebus.adapters.delivery.context import MemoryRecord
@@ -52,7 +52,7 @@ def test_it_is_kept() -> None:
     host.send(Finder(), LONG, ALICE)
     send(host)
     assert (host.wire.of("chat"), len(host.look.seen)) == (["d1"] * 4, 1)
-    host.time += lookups.KEEP_S
+    host.time += chat_lookup.KEEP_S
     send(host)
     assert host.wire.of("chat")[-1] == "d2"
 
@@ -122,7 +122,7 @@ def test_one_that_leads_nowhere(chat: str) -> None:
     host.look.script = found(chat)
     result = host.send(Finder(), target=ALICE)
     assert (result.result, host.wire.seen) == ("rejected", [])
-    assert "'probe'" in result.reason and len(host.look.seen) <= lookups.STEPS
+    assert "'probe'" in result.reason and len(host.look.seen) <= chat_lookup.STEPS
 
 
 def test_what_the_platform_rejects_is_looked_up_again() -> None:
@@ -141,7 +141,7 @@ def test_nothing_to_forget() -> None:
 
 def test_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """ADP-5.20: a crowd of chats pushes out the oldest."""
-    monkeypatch.setattr(lookups, "MOST", 3)
+    monkeypatch.setattr(chat_lookup, "MOST", 3)
     host = Host()
     host.lookups = ChatLookups(lambda: host.time)
     host.look.script = found("d1")
@@ -177,7 +177,7 @@ def test_the_new_id_is_kept() -> None:
     """ADP-5.21: as long as the process lives; each result says it."""
     host = Host(Moved("moved", "-1007"), OK)
     send(host, GROUP)
-    host.time += 10 * lookups.KEEP_S
+    host.time += 10 * chat_lookup.KEEP_S
     result = host.send(Finder(), "more", GROUP, record=MemoryRecord())
     assert "another id now" in result.reason
     assert host.wire.of("chat") == ["-7", "-1007", "-1007"]
@@ -243,7 +243,7 @@ def test_an_alias_that_leads_elsewhere_meanwhile(ends: DeliveryError) -> None:
     host = Host(OK, ends, *[OK] * 9)
     host.look.script = found("d1", "d2")
     host.send(Finder(), LONG, ALICE)
-    host.time += 2 * lookups.KEEP_S
+    host.time += 2 * chat_lookup.KEEP_S
     again = host.send(Finder(), LONG, ALICE)
     assert again.chat == "probe:@alice" and set(host.wire.of("chat")) == {"d1"}
     assert len(host.look.seen) == 1
@@ -255,7 +255,7 @@ def test_nothing_has_begun() -> None:
     host = Host(Throttled("slow", retry_after=9), OK)
     host.look.script = found("d1", "d2")
     host.send(Finder(), "hi", ALICE)
-    host.time += 2 * lookups.KEEP_S
+    host.time += 2 * chat_lookup.KEEP_S
     assert host.send(Finder(), "hi", ALICE).result == "sent"
     assert host.wire.of("chat") == ["d1", "d2"]
 

@@ -3,7 +3,7 @@
 import pytest
 
 from fakes.probe import OK, Host, Probe, Turnstile
-from wakebus.adapters.delivery import split_cache as splits
+from wakebus.adapters.delivery import split_cache
 from wakebus.adapters.delivery.split_cache import SplitCache
 from wakebus.adapters.errors import Rejected
 
@@ -44,8 +44,8 @@ def test_what_is_not_kept() -> None:
 
 def test_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """ADP-5.7: in texts and in characters; the oldest goes."""
-    monkeypatch.setattr(splits, "MOST", 2)
-    monkeypatch.setattr(splits, "MOST_CHARACTERS", 10)
+    monkeypatch.setattr(split_cache, "MOST", 2)
+    monkeypatch.setattr(split_cache, "MOST_CHARACTERS", 10)
     kept, maker = SplitCache(), Maker("a b")
     for key in ("1", "2", "3"):
         kept.get(key, "a b", maker)

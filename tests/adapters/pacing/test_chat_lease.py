@@ -2,7 +2,7 @@
 
 import pytest
 
-from wakebus.adapters.pacing import chat_lease as module
+from wakebus.adapters.pacing import chat_lease
 from wakebus.adapters.pacing.chat_lease import (
     EXPIRE_S,
     LONG_S,
@@ -101,8 +101,8 @@ def test_how_often_one_asks() -> None:
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """ADP-6.27: so many chats, so many that wait; what is forgotten only goes sooner."""
-    monkeypatch.setattr(module, "MAX_CHATS", 3)
-    monkeypatch.setattr(module, "MAX_WAITING", 3)
+    monkeypatch.setattr(chat_lease, "MAX_CHATS", 3)
+    monkeypatch.setattr(chat_lease, "MAX_WAITING", 3)
     leases = ChatLeases()
     for n in range(9):
         leases.acquire(f"c{n}", "A", 2, 0.0, 1.0)

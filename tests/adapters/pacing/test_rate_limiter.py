@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from fakes.pacing import ASKS, Ask, play
 from wakebus.adapters.base import Limit, Target
-from wakebus.adapters.pacing import rate_limiter as module
+from wakebus.adapters.pacing import rate_limiter
 from wakebus.adapters.pacing.rate_buckets import RateRule
 from wakebus.adapters.pacing.rate_limiter import (
     EXPIRE_S,
@@ -206,8 +206,8 @@ def test_changed_limits() -> None:
 
 def test_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """ADP-6.15: buckets and places are bounded; idle ones go first."""
-    monkeypatch.setattr(module, "MAX_BUCKETS", 20)
-    monkeypatch.setattr(module, "MAX_RESERVATIONS", 30)
+    monkeypatch.setattr(rate_limiter, "MAX_BUCKETS", 20)
+    monkeypatch.setattr(rate_limiter, "MAX_RESERVATIONS", 30)
     limiter = RateLimiter()
     busy = [RateRule("busy", 1, 50.0)]
     for n in range(200):
