@@ -13,7 +13,6 @@ from wakebus.adapters.base import Capabilities, Limit, Outgoing, Request, Respon
 from wakebus.adapters.courier import attachment_memory
 from wakebus.adapters.courier.delivery_log import DeliveryLog
 from wakebus.adapters.delivery import attachments
-from wakebus.adapters.delivery.deliver import session_webhook
 from wakebus.adapters.errors import DeliveryError, Rejected, Throttled, Unavailable, Uncertain
 from wakebus.adapters.platforms.console import Console
 from wakebus.broker import Later, Refusal
@@ -453,26 +452,7 @@ def test_told_to_stop(courier: MakeDesk) -> None:
     assert len(wire.seen) == 1 and desk.one.drain(0)
 
 
-@pytest.mark.parametrize(
-    ("held", "good"),
-    [
-        ({"url": "https://a/b", "expires_at": NOW + 1}, True),
-        ({"url": "https://a/b", "expires_at": NOW}, False),
-        ({"url": "https://a/b", "expires_at": "9e9"}, False),
-        ({"url": "https://a/b", "expires_at": True}, False),
-        ({"url": "https://a/b"}, False),
-        ({"url": 7, "expires_at": NOW + 1}, False),
-        ("https://a/b", False),
-        (None, False),
-    ],
-)
-def test_session_webhook(held: object, good: bool) -> None:
-    """ADP-6.13: an object with a URL and the time when it ends, and only until then."""
-    found = session_webhook({"session_webhook": held}, NOW)
-    assert found == ("https://a/b" if good else None)
-
-
-# ---- the gate --------------------------------------------------------------------------------
+# ---- the permit ------------------------------------------------------------------------------
 
 PACED: dict[str, Any] = {"max_text": 100, "limits": (Limit(1, 10.0),)}
 

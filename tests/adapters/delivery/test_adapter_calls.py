@@ -1,17 +1,19 @@
 """Calls into an adapter."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from fakes.probe import TARGET, Filer, Keyed, Probe, Tokened, Uploader, Ways, raises
-from wakebus.adapters.base import Capabilities, File, Outgoing, Target, Token
+from wakebus.adapters.base import Capabilities, File, Outgoing, Request, Target, Token
 from wakebus.adapters.channel import parse
 from wakebus.adapters.delivery.adapter_calls import GuardedAdapter, checked_token, guarded
 from wakebus.adapters.errors import (
     BadSetting,
     BrokenAdapter,
+    Rejected,
     Unavailable,
 )
 
@@ -121,3 +123,30 @@ def test_upload() -> None:
 
     with pytest.raises(BrokenAdapter):
         chat(Crooked()).upload(outgoing)
+
+
+def test_rehearsed() -> None:
+    """ADP-5.23, ADP-6.25: what a way would send is built before anything, without a token."""
+    file = File("a", b"x" * 50)
+    assert chat(Uploader()).rehearse(Outgoing("", "k", file=file), "").url == "up:where"
+    assert b'"data": "x"' in chat(Filer()).rehearse(Outgoing("", "k", file=file), "").body
+    assert not chat(Probe()).shows_reply(replace(TEXT, reply_to="m7"), "")
+
+    class Replies(Probe):
+        def build_request(self, target: Target, outgoing: Outgoing) -> Request:
+            return Request(f"probe:{outgoing.reply_to}")
+
+    assert chat(Replies()).shows_reply(replace(TEXT, reply_to="m7"), "")
+
+
+def test_ways_elsewhere() -> None:
+    """ADP-5.11: only those that lead to another place, and can carry it."""
+
+    class Formats(Ways):
+        def build_request(self, target: Target, outgoing: Outgoing) -> Request:
+            if outgoing.way == "last":
+                raise Rejected("not this one")
+            return Request("probe:here" if outgoing.way == "first" else "probe:there")
+
+    found = chat(Formats()).ways_elsewhere(TEXT, "first", ["first", "second", "last"])
+    assert found == ["second"]

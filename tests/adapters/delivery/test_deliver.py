@@ -13,7 +13,13 @@ from wakebus.adapters.base import Outgoing, Response, Sent
 from wakebus.adapters.channel import parse
 from wakebus.adapters.delivery.adapter_calls import GuardedAdapter
 from wakebus.adapters.delivery.context import DeliveryContext
-from wakebus.adapters.delivery.deliver import deliver, parts_of, result_of
+from wakebus.adapters.delivery.deliver import (
+    deliver,
+    outgoing_of,
+    parts_of,
+    result_of,
+    session_webhook,
+)
 from wakebus.adapters.delivery.split_cache import SplitCache
 from wakebus.adapters.errors import (
     BadChannel,
@@ -157,6 +163,35 @@ def test_a_bug_of_the_host() -> None:
     result = deliver(GuardedAdapter(Probe(), TARGET), Outgoing("hi", "k"), context)
     assert result.result == "uncertain" and "OSError at probe.py" in result.reason
     assert HUSH not in result.reason
+
+
+@pytest.mark.parametrize(
+    ("held", "good"),
+    [
+        ({"url": "https://a/b", "expires_at": 101.0}, True),
+        ({"url": "https://a/b", "expires_at": 100.0}, False),
+        ({"url": "https://a/b", "expires_at": "9e9"}, False),
+        ({"url": "https://a/b", "expires_at": True}, False),
+        ({"url": "https://a/b"}, False),
+        ({"url": 7, "expires_at": 101.0}, False),
+        ("https://a/b", False),
+        (None, False),
+    ],
+)
+def test_session_webhook(held: object, good: bool) -> None:
+    """ADP-6.13: an object with a URL and the time when it ends, and only until then."""
+    found = session_webhook({"session_webhook": held}, 100.0)
+    assert found == ("https://a/b" if good else None)
+
+
+def test_what_a_message_asks_for() -> None:
+    """ADP-6.13, ADP-6.25: of its body what is answered and, while it is good, the webhook."""
+    hook = {"url": "https://a/b", "expires_at": 101.0}
+    asked = outgoing_of("hi", "k", {"reply_to": "m7", "session_webhook": hook}, 100.0)
+    assert asked == Outgoing("hi", "k", reply_to="m7", webhook="https://a/b")
+    assert outgoing_of("hi", "k", {}, 100.0) == Outgoing("hi", "k")
+    with pytest.raises(Rejected):
+        outgoing_of("hi", "k", {"reply_to": 7}, 100.0)
 
 
 def test_without_a_record() -> None:
