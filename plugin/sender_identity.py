@@ -45,10 +45,10 @@ def find_sender(given: str | None, environ: Mapping[str, str], config: str | Non
         return Sender(check_name(name, "HERMES_BUS_ENDPOINT"))
     session = tmux_session(environ)
     name, note = _by_rules(session, config)
-    return Sender(name or (fitting(session) if session else FALLBACK), None, note)
+    return Sender(name or (as_endpoint_name(session) if session else FALLBACK), None, note)
 
 
-def fitting(name: str) -> str:
+def as_endpoint_name(name: str) -> str:
     """Return `name` as an endpoint name: what is not allowed becomes `-`."""
     return re.sub(r"[^A-Za-z0-9_-]", "-", name)[:64] or FALLBACK
 
@@ -103,5 +103,5 @@ def _by_rules(session: str | None, config: str | None) -> tuple[str | None, str]
     if rules is None:
         return None, note
     if session and (role := rules.role_map.get(session)):
-        return fitting(role.name), ""
+        return as_endpoint_name(role.name), ""
     return None if session else rules.default_sender, ""

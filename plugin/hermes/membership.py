@@ -25,8 +25,8 @@ from wakebus.plugin.prompt.pending_context import Context, context_file
 from wakebus.plugin.receive.answers import Answers
 from wakebus.plugin.receive.dispatch import Dispatch
 from wakebus.plugin.receive.event_rules import RuleSubscriptions
-from wakebus.plugin.receive.maintenance import Maintenance, start_broker, warn
-from wakebus.plugin.receive.message_file import sweep
+from wakebus.plugin.receive.maintenance import Maintenance, print_warnings, start_broker
+from wakebus.plugin.receive.message_file import remove_stale_files
 from wakebus.plugin.receive.terminal_output import TerminalOutput
 from wakebus.plugin.rules.load import RulesFile
 
@@ -82,7 +82,7 @@ class Membership:
         """Be on the bus when this returns. Raises WakebusError: call it again later."""
         if self.rules is None:
             self.rules = RulesFile(on_error=self._on_rules_error)
-            warn(self.rules.current(), self._say)
+            print_warnings(self.rules.current(), self._say)
         if self.client is None:
             self._ensure_broker()
             self.client = Client()
@@ -92,7 +92,7 @@ class Membership:
         if self._broker_asked and stop_mark(bus_dir()).exists():
             raise NotRunning(STOPPED)
         self._broker_asked = True
-        sweep()
+        remove_stale_files()
         start_broker()
 
     def _register(self, rules: RulesFile, client: Client) -> None:

@@ -121,7 +121,7 @@ def _pruned(data: dict[str, Any]) -> dict[str, Any]:
 
 def _by_hand(text: str, final: dict[str, Any], name: str) -> CannotInstall:
     for path in (ENABLED, DISABLED, GRANT):
-        if found := yaml_edit.twice(text, path):
+        if found := yaml_edit.find_duplicate_key(text, path):
             key, first, second = found
             return CannotInstall(
                 f"{name}:{second}: {key} stands twice, lines {first} and {second}",
@@ -182,7 +182,7 @@ def _problem(error: Exception, text: str) -> str:
     said = str(getattr(error, "problem", None) or error).splitlines()[0][:200]
     if isinstance(error, ReaderError):
         return said
-    if line := yaml_edit.opened(text):
+    if line := yaml_edit.find_open_bracket(text):
         return f"{said}; a bracket is open since line {line}"
     begun, ended = (getattr(error, mark, None) for mark in ("context_mark", "problem_mark"))
     if begun is None or ended is None or begun.line == ended.line:

@@ -212,7 +212,7 @@ def checked_python(home: Path, given: str | None) -> str:
     Raises CannotInstall when it has no wakebus, or when nothing says that a Hermes lives here.
     """
     # Not resolved: the `python` of an environment is a link, and the link is the environment.
-    found = str(Path(given).expanduser().absolute()) if given else hermes_python.of_hermes()
+    found = str(Path(given).expanduser().absolute()) if given else hermes_python.find_python()
     if not found:
         if not (home / CONFIG).is_file():
             raise CannotInstall(

@@ -19,19 +19,19 @@ _LINKS: Final = 4
 _EXEC: Final = re.compile(r"""\bexec'?\s+(?:"(/[^"]+)"|'(/[^']+)'|(/\S+))""")
 
 
-def of_hermes() -> str:
+def find_python() -> str:
     """Return the path of the Python that runs the `hermes` on PATH, "" if that cannot be told."""
     found = shutil.which("hermes")
     for _ in range(_LINKS):
         if not found or not Path(found).is_file():
             return ""
-        python, found = next_of(_head(found))
+        python, found = next_script(_head(found))
         if python:
             return python if Path(python).exists() else ""
     return ""
 
 
-def next_of(script: str) -> tuple[str, str]:
+def next_script(script: str) -> tuple[str, str]:
     """Return (Python, "") or ("", next script) as `script`'s beginning says, else two ""."""
     first, _, rest = script.partition("\n")
     words = first.removeprefix("#!").split() if first.startswith("#!") else []
@@ -60,8 +60,8 @@ def _head(path: str) -> str:
         return ""
 
 
-def unknown() -> str:
-    """Return why `of_hermes` found nothing."""
+def why_unknown() -> str:
+    """Return why `find_python` found nothing."""
     found = shutil.which("hermes")
     return f"{found} does not tell its Python" if found else "hermes is not on PATH"
 

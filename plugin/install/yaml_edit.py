@@ -80,7 +80,7 @@ def _stays(text: str, path: Path, node: MappingNode | SequenceNode) -> bool:
     return "#" in text[key.start_mark.index : node.start_mark.index]
 
 
-def twice(text: str, path: Path) -> tuple[str, int, int] | None:
+def find_duplicate_key(text: str, path: Path) -> tuple[str, int, int] | None:
     """Return the first key on `path` that stands twice in its mapping, and both lines."""
     node = yaml.compose(text, Loader=yaml.SafeLoader)
     for name in path:
@@ -92,7 +92,7 @@ def twice(text: str, path: Path) -> tuple[str, int, int] | None:
     return None
 
 
-def opened(text: str) -> int | None:
+def find_open_bracket(text: str) -> int | None:
     """Return the line of the innermost bracket that a broken `text` leaves open, if any."""
     lines: list[int] = []
     try:

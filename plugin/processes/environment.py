@@ -33,14 +33,14 @@ PASSED: Final = (
 ChildEnvironment = dict[bytes, bytes]
 
 
-def base(environ: Mapping[str, str], extra: Iterable[str] = ()) -> ChildEnvironment:
+def base_environment(environ: Mapping[str, str], extra: Iterable[str] = ()) -> ChildEnvironment:
     """Return the variables that are always passed, `LC_*`, and those that `extra` names."""
     wanted = {*PASSED, *extra, *(name for name in environ if name.startswith("LC_"))}
     passed = {name: environ[name] for name in sorted(wanted) if name in environ}
     return {_bytes(name): _bytes(value) for name, value in passed.items()}
 
 
-def fields(message: Message) -> dict[str, str]:
+def message_fields(message: Message) -> dict[str, str]:
     """Return the message's fields by the names that scripts and commands know them by."""
     return {
         "FROM": message.sender,
@@ -52,7 +52,7 @@ def fields(message: Message) -> dict[str, str]:
     }
 
 
-def encode(values: Mapping[str, str]) -> ChildEnvironment:
+def encode_values(values: Mapping[str, str]) -> ChildEnvironment:
     """Return `values` as an environment: no NUL, at most 96 KiB each, cut between characters."""
     return {name.encode(): cut(value.replace("\0", "")) for name, value in values.items()}
 

@@ -76,13 +76,13 @@ class Answers:
         except WakebusError as exc:
             return _not_sent(exc.text)
         key = f"print-{delivery.message.id}"
-        body = _say(delivery, channel, fitting(text))
+        body = _say(delivery, channel, cut_to_body(text))
         return {"to": COURIER, **self._send(delivery, COURIER, body, key=key)}
 
     def to_sender(self, delivery: Delivery, text: str) -> Told:
         """Send `text` as the answer to the delivery's sender. Raises as `answer` does."""
         message = delivery.message
-        body = {"type": "answer", "text": fitting(text)}
+        body = {"type": "answer", "text": cut_to_body(text)}
         if message.channel:
             body["channel"] = message.channel
         key = _key("answer", message.id, text)
@@ -91,7 +91,7 @@ class Answers:
 
     def _to_chat(self, delivery: Delivery, channel: str, text: str) -> Told:
         key = _key("say", delivery.message.id, text)
-        body = _say(delivery, channel, fitting(text))
+        body = _say(delivery, channel, cut_to_body(text))
         return {"to": COURIER, **self._send(delivery, COURIER, body, queue=True, key=key)}
 
     def _send(self, delivery: Delivery, to: str, body: dict[str, Any], **fields: Any) -> Told:
@@ -121,14 +121,14 @@ class Answers:
                 return _not_sent(exc.text)
 
 
-def whereto(message: messages.Message, told: Mapping[str, Told]) -> str:
+def describe_route(message: messages.Message, told: Mapping[str, Told]) -> str:
     """Return in words where an answer to `message` goes; `told` is what `answer` returned."""
     ways = {"answer": f"answer to {message.sender}", "channel": f"answer for {message.channel}"}
     found = [text for way, text in ways.items() if told.get(way, {}).get("result") == "queued"]
     return f"{' and '.join(found)} queued" if found else "done; nobody waits for its answer:"
 
 
-def fitting(text: str) -> str:
+def cut_to_body(text: str) -> str:
     """Return `text`, or as much of it as one message holds."""
     whole = len(text)
     while (size := len(wire.dumps(text))) > MAX_TEXT:

@@ -23,7 +23,7 @@ from wakebus.plugin.prompt.label import PromptItem
 from wakebus.plugin.prompt.pending_context import MAX_FAILED, Context, PendingContext
 from wakebus.plugin.prompt.prompt import build_prompt
 from wakebus.plugin.receive import agent_process, event_rules
-from wakebus.plugin.receive.answers import whereto
+from wakebus.plugin.receive.answers import describe_route
 from wakebus.plugin.receive.host import Host, TurnRequest, TurnResult
 from wakebus.plugin.receive.outcome_limits import fit_outcome
 from wakebus.plugin.receive.shell_command import Commands
@@ -278,7 +278,7 @@ class Dispatch:
         if self._host.kind != "agent":
             return  # who sits there has seen it, and so has the chat
         lost = [part for part in told.values() if isinstance(part, dict) and "text" in part]
-        how = turn.outcome.get("error") or whereto(message, told)
+        how = turn.outcome.get("error") or describe_route(message, told)
         if lost and "reason" in lost[0]:
             how = f"its answer was not sent: {lost[0]['reason']}"
         type_ = sanitize_line(message.type or "message", 40)

@@ -43,7 +43,7 @@ class Maintenance:
         if (new := self._rules.current()) is not self._found:
             self._found = new
             self._say(f"the rules were read again: {new.source}")
-            warn(new, self._say)
+            print_warnings(new, self._say)
         now = time.monotonic()
         if self._client.connected(0):
             self._pause, self._next_try = FIRST_PAUSE_S, now + FIRST_PAUSE_S
@@ -84,7 +84,7 @@ def start_broker() -> None:
         )
 
 
-def warn(rules: Rules, say: Callable[[str], None]) -> None:
+def print_warnings(rules: Rules, say: Callable[[str], None]) -> None:
     """Say what a rules file holds that is allowed but does nothing."""
     for warning in rules.warnings:
         say(f"warning: {warning}")

@@ -26,7 +26,7 @@ def message_file(data: bytes) -> Iterator[str]:
         yield file.name
 
 
-def sweep() -> None:
+def remove_stale_files() -> None:
     """Remove what processes left that run no longer."""
     for file in (bus_dir() / "tmp").glob("*-*.json"):
         pid = file.name.partition("-")[0]

@@ -131,5 +131,5 @@ def _run(
 def _environment(
     rule: Rule, message: Message, data: bytes, file: str, environ: Mapping[str, str]
 ) -> environment.ChildEnvironment:
-    fields = environment.fields(message) | {"MESSAGE": data.decode(), "MESSAGE_FILE": file}
-    return environment.base(environ, rule.env) | environment.encode(fields)
+    fields = environment.message_fields(message) | {"MESSAGE": data.decode(), "MESSAGE_FILE": file}
+    return environment.base_environment(environ, rule.env) | environment.encode_values(fields)

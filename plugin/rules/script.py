@@ -64,9 +64,9 @@ def run_script(
 ) -> str:
     """Return what the script printed, cleaned. Raises ScriptError."""
     path = find_script(source)
-    fields = {name: sanitize(value) for name, value in environment.fields(message).items()}
+    fields = {name: sanitize(value) for name, value in environment.message_fields(message).items()}
     fields["FORMAT_MODE"] = "print" if target == "terminal" else "context"
-    env = environment.base(environ) | environment.encode(fields)
+    env = environment.base_environment(environ) | environment.encode_values(fields)
     try:
         done = run_process(
             [str(path)], env=env, timeout=timeout, stdout_limit=MAX_OUTPUT, end_group=True

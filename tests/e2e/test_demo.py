@@ -47,7 +47,7 @@ def test_the_whole_of_it(own_desk: Desk, demo: list[str], tmp_path: Path) -> Non
     out = done.stdout
     assert (done.returncode, done.stderr) == (0, ""), (out, done.stderr)
     for name in ("lead-agent", "worker-alpha", "worker-beta"):
-        assert re.search(rf"^  {name} +live +pid \d+", out, re.MULTILINE)
+        assert re.search(rf"^  {name} +live +\d+ ", out, re.MULTILINE)
     assert re.search(r"worker-alpha is busy, [1-9]\d* message", out)
     killed = re.search(r"killed pid (\d+)", out)
     back = re.search(r"back with pid (\d+)", out)

@@ -10,7 +10,7 @@ from fakes.tmux import Tmux
 from wakebus.broker.errors import BadName
 from wakebus.plugin import sender_identity
 from wakebus.plugin.rules.errors import RulesError
-from wakebus.plugin.sender_identity import Sender, find_sender, fitting
+from wakebus.plugin.sender_identity import Sender, as_endpoint_name, find_sender
 
 HOST = {"HERMES_BUS_ENDPOINT": "host"}
 ROLES = """\
@@ -68,8 +68,12 @@ def test_a_name_that_was_given_is_checked(name: str) -> None:
 
 def test_a_name_that_was_found_is_made_to_fit() -> None:
     """At most 64 of the characters of a name."""
-    assert fitting("my session.1") == "my-session-1"
-    assert fitting("工作") == "--" and fitting("") == "cli" and len(fitting("x" * 99)) == 64
+    assert as_endpoint_name("my session.1") == "my-session-1"
+    assert (
+        as_endpoint_name("工作") == "--"
+        and as_endpoint_name("") == "cli"
+        and len(as_endpoint_name("x" * 99)) == 64
+    )
 
 
 def test_tmux_session(tmux: Tmux, monkeypatch: pytest.MonkeyPatch, home: Path) -> None:

@@ -29,8 +29,8 @@ from wakebus.plugin.receive.answers import Answers
 from wakebus.plugin.receive.dispatch import Dispatch
 from wakebus.plugin.receive.event_rules import RuleSubscriptions
 from wakebus.plugin.receive.listen_host import Listener
-from wakebus.plugin.receive.maintenance import Maintenance, start_broker, warn
-from wakebus.plugin.receive.message_file import sweep
+from wakebus.plugin.receive.maintenance import Maintenance, print_warnings, start_broker
+from wakebus.plugin.receive.message_file import remove_stale_files
 from wakebus.plugin.receive.terminal_output import TerminalOutput
 from wakebus.plugin.rules.load import RulesFile
 
@@ -73,14 +73,14 @@ def run(args: argparse.Namespace) -> int:
     path = Path(args.rules) if args.rules else None
     rules = RulesFile(path, required=path is not None, on_error=_complain)
     found = rules.current()
-    warn(found, _note)
+    print_warnings(found, _note)
     endpoint = check_name(_name(args.endpoint, found.endpoint), "endpoint")
     if endpoint == COURIER:
         raise Usage(f"{COURIER} takes texts to chats, and would take none; choose another name")
     if args.agent and (name := _missing(args.agent)):
         _note(f"warning: no program {name!r} is found; turns fail until there is one")
     stop, asked = threading.Event(), _on_signals()
-    sweep()
+    remove_stale_files()
     start_broker()
     lost: list[str] = []
     with Client() as client:
@@ -121,9 +121,13 @@ def _name(given: str | None, ruled: str | None) -> str:
     if name := given or os.environ.get("HERMES_BUS_ENDPOINT") or ruled:
         return name
     if session := sender_identity.tmux_session(os.environ):
-        return sender_identity.fitting(session)
+        return sender_identity.as_endpoint_name(session)
     home = hermes_home()
-    return sender_identity.fitting(home.name) if home.parent.name == "profiles" else "hermes-bus"
+    return (
+        sender_identity.as_endpoint_name(home.name)
+        if home.parent.name == "profiles"
+        else "hermes-bus"
+    )
 
 
 def _complain(error: Exception) -> None:

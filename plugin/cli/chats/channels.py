@@ -87,7 +87,7 @@ def run(args: argparse.Namespace) -> int:
 
 def run_check(platform: str | None, env: Mapping[str, str], *, as_json: bool) -> int:
     """Check the credentials of one platform, or of all that are set up; print what they said."""
-    names = chosen(platform, env)
+    names = platforms_to_check(platform, env)
     own = hermes_home() / ".env"
     if other := elsewhere(read_status(bus_dir()), own):
         echo(f"note: checked is {settings_words(str(own), other)}", error=True)
@@ -103,7 +103,7 @@ def run_check(platform: str | None, env: Mapping[str, str], *, as_json: bool) ->
     return FAILED if any(one["result"] == "failed" for one in results) else OK
 
 
-def chosen(platform: str | None, env: Mapping[str, str]) -> list[str]:
+def platforms_to_check(platform: str | None, env: Mapping[str, str]) -> list[str]:
     """Return what is to be checked; raise UnknownAdapter, or BadSetting for what is not set up."""
     if platform is None:
         every = [describe(name, env, registry.load) for name in registry.known()]

@@ -97,7 +97,7 @@ def run(args: argparse.Namespace) -> int:
     if args.file is not None:
         check_file(Path(args.file), chat)
     if args.dry_run:
-        return dry_run(args, body, env)
+        return show_dry_run(args, body, env)
     with notify.connect(None) as client:
         receipt = _send(client, args, body)
         try:
@@ -153,7 +153,7 @@ def check_file(path: Path, chat: GuardedAdapter) -> None:
 
 def _send(client: Client, args: argparse.Namespace, body: Mapping[str, Any]) -> Receipt:
     """
-    Send; with a file, its copy is in the spool before, and gone if nothing was accepted.
+    Send; with a file, its copy is stored before, and gone if nothing was accepted.
 
     Whatever else ends this, Ctrl-C above all, says nothing of that: the copy stays, and is swept.
     """
@@ -176,7 +176,7 @@ def _send(client: Client, args: argparse.Namespace, body: Mapping[str, Any]) -> 
 
 def _stored(path: Path, id: str, folder: Path) -> tuple[dict[str, Any], bool]:
     """
-    Copy the file into the spool; return `body.file`, and whether that copy is a new one.
+    Copy the file to the attachments; return `body.file`, and whether that copy is a new one.
 
     The same file under the same id gives the same body: what was undecided can be sent again.
     Raises Rejected and Unavailable, naming the path.
@@ -184,17 +184,17 @@ def _stored(path: Path, id: str, folder: Path) -> tuple[dict[str, Any], bool]:
     held = attachments.store(path, folder)
     name = "\0".join((id, held["sha256"], held["name"]))
     copy = hashlib.sha256(name.encode(errors="surrogatepass")).hexdigest()[:32]
-    spool = folder / attachments.FOLDER
+    stored = folder / attachments.FOLDER
     try:
-        fresh = not (spool / copy).exists()
-        (spool / held["copy"]).replace(spool / copy)
+        fresh = not (stored / copy).exists()
+        (stored / held["copy"]).replace(stored / copy)
     except OSError as exc:
         attachments.forget({"file": held}, folder)
-        raise Unavailable(f"file {str(path)!r} cannot be kept in {spool}: {exc.strerror}") from exc
+        raise Unavailable(f"file {str(path)!r} cannot be kept in {stored}: {exc.strerror}") from exc
     return held | {"copy": copy}, fresh
 
 
-def dry_run(args: argparse.Namespace, body: Mapping[str, Any], env: Mapping[str, str]) -> int:
+def show_dry_run(args: argparse.Namespace, body: Mapping[str, Any], env: Mapping[str, str]) -> int:
     """Show what would be sent; no network, no bus."""
     from wakebus.adapters.inspect.dry_run import dry_run
 

@@ -134,7 +134,7 @@ class Report(NamedTuple):
 
 
 def _unchecked() -> str:
-    return f"{hermes_python.unknown()}: not checked which Python runs it (--python PATH)"
+    return f"{hermes_python.why_unknown()}: not checked which Python runs it (--python PATH)"
 
 
 def _again(args: argparse.Namespace, home: Path, *options: str) -> str:

@@ -29,12 +29,12 @@ WRAPPER = '#!/usr/bin/env bash\nunset PYTHONPATH\nexec "/h/venv/bin/hermes" "$@"
         ("", ("", "")),
     ],
 )
-def test_next_of(script: str, told: tuple[str, str]) -> None:
+def test_next_script(script: str, told: tuple[str, str]) -> None:
     """The Python, the next script, or neither."""
-    assert hermes_python.next_of(script) == told
+    assert hermes_python.next_script(script) == told
 
 
-def test_of_hermes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_find_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Through a wrapper and a link, and without being resolved: the link is the environment."""
     venv = tmp_path / "venv" / "bin"
     venv.mkdir(parents=True)
@@ -45,22 +45,22 @@ def test_of_hermes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found.write_text(f'#!/bin/sh\nexec "{venv}/hermes" "$@"\n')
     found.chmod(0o755)
     monkeypatch.setenv("PATH", str(found.parent))
-    assert hermes_python.of_hermes() == f"{venv}/python3"
+    assert hermes_python.find_python() == f"{venv}/python3"
     (venv / "python3").unlink()
-    assert hermes_python.of_hermes() == ""
+    assert hermes_python.find_python() == ""
     found.write_text(f'#!/bin/sh\nexec "{found}" "$@"\n')  # for ever
-    assert hermes_python.of_hermes() == ""
+    assert hermes_python.find_python() == ""
     found.unlink()
-    assert hermes_python.of_hermes() == ""
+    assert hermes_python.find_python() == ""
 
 
 def test_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No hermes, and one that does not tell."""
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert hermes_python.unknown() == "hermes is not on PATH"
+    assert hermes_python.why_unknown() == "hermes is not on PATH"
     (tmp_path / "hermes").write_text("#!/bin/sh\n")
     (tmp_path / "hermes").chmod(0o755)
-    assert hermes_python.unknown() == f"{tmp_path / 'hermes'} does not tell its Python"
+    assert hermes_python.why_unknown() == f"{tmp_path / 'hermes'} does not tell its Python"
 
 
 def test_asked(tmp_path: Path) -> None:

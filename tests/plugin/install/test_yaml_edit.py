@@ -104,18 +104,22 @@ def test_what_an_edit_leaves_empty() -> None:
 
 def test_twice() -> None:
     """The first key on the way that stands twice."""
-    assert yaml_edit.twice("a: 1\nplugins: {}\nplugins: {}\n", LIST) == ("plugins", 2, 3)
+    assert yaml_edit.find_duplicate_key("a: 1\nplugins: {}\nplugins: {}\n", LIST) == (
+        "plugins",
+        2,
+        3,
+    )
     text = "plugins:\n  enabled: []\n  x: 1\n  enabled: []\n"
-    assert yaml_edit.twice(text, LIST) == ("enabled", 2, 4)
-    assert yaml_edit.twice("x: 1\nx: 2\n", LIST) is None
-    assert yaml_edit.twice("", LIST) is None
+    assert yaml_edit.find_duplicate_key(text, LIST) == ("enabled", 2, 4)
+    assert yaml_edit.find_duplicate_key("x: 1\nx: 2\n", LIST) is None
+    assert yaml_edit.find_duplicate_key("", LIST) is None
 
 
 def test_opened() -> None:
     """The innermost bracket that is open where the text breaks."""
-    assert yaml_edit.opened("a: [1,\n  {x: 1\n") == 2
-    assert yaml_edit.opened("a: [1,\n  {x: 1}\n") == 1
-    assert yaml_edit.opened("a: [1]\nb: \t- x: '\n") is None
+    assert yaml_edit.find_open_bracket("a: [1,\n  {x: 1\n") == 2
+    assert yaml_edit.find_open_bracket("a: [1,\n  {x: 1}\n") == 1
+    assert yaml_edit.find_open_bracket("a: [1]\nb: \t- x: '\n") is None
 
 
 VALUES = st.recursive(

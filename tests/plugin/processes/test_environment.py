@@ -21,19 +21,22 @@ def test_only_known_names_pass() -> None:
         "HERMES_HOME": "h",
     }
     known = {b"PATH": b"/bin", b"LC_TIME": b"C", b"HERMES_HOME": b"h"}
-    assert environment.base(environ) == known
-    assert environment.base(environ, ["API_KEY", "UNSET"]) == {**known, b"API_KEY": b"k"}
+    assert environment.base_environment(environ) == known
+    assert environment.base_environment(environ, ["API_KEY", "UNSET"]) == {
+        **known,
+        b"API_KEY": b"k",
+    }
 
 
 def test_bytes_that_are_no_text_pass_unchanged() -> None:
     """A path in another encoding is still a path."""
     value = b"/home/\xff".decode(errors="surrogateescape")
-    assert environment.base({"HOME": value}) == {b"HOME": b"/home/\xff"}
+    assert environment.base_environment({"HOME": value}) == {b"HOME": b"/home/\xff"}
 
 
 def test_fields(make: MakeMessage) -> None:
     """The seed's names; TS in whole seconds."""
-    assert environment.fields(make("t", type="ack", channel="c:1")) == {
+    assert environment.message_fields(make("t", type="ack", channel="c:1")) == {
         "FROM": "alpha",
         "TYPE": "ack",
         "TEXT": "t",
@@ -55,4 +58,4 @@ def test_a_cut_never_splits_a_character(text: str, limit: int) -> None:
 
 def test_a_value_holds_no_nul() -> None:
     """The kernel would refuse the start."""
-    assert environment.encode({"TEXT": "a\0b"}) == {b"TEXT": b"ab"}
+    assert environment.encode_values({"TEXT": "a\0b"}) == {b"TEXT": b"ab"}

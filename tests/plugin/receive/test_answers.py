@@ -14,7 +14,7 @@ from wakebus.broker import Client, Delivery
 from wakebus.broker.errors import Fenced, NotRunning
 from wakebus.broker.protocol.message import Message
 from wakebus.plugin.receive import answers as reply_module
-from wakebus.plugin.receive.answers import MAX_TEXT, Answers, fitting
+from wakebus.plugin.receive.answers import MAX_TEXT, Answers, cut_to_body
 
 MakeMessage = Callable[..., Message]
 MakeBroker = Callable[..., Broker]
@@ -267,8 +267,8 @@ def test_a_full_mailbox_holds_up_no_turn_for_ever(
 @pytest.mark.parametrize("text", ["x", '"', "é", "\ufffd", "\n"])
 def test_an_answer_that_is_too_large_for_a_message(text: str) -> None:
     """As much as fits, and that it was cut; whole characters."""
-    assert fitting(text * 1000) == text * 1000
-    cut = fitting(text * 2_000_000)
+    assert cut_to_body(text * 1000) == text * 1000
+    cut = cut_to_body(text * 2_000_000)
     assert "[cut: " in cut and "of 2000000 characters]" in cut
     assert MAX_TEXT * 0.9 < len(cut.encode()) * (2 if text in '"\n' else 1) <= MAX_TEXT + 200
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from wakebus.plugin.receive.message_file import message_file, sweep
+from wakebus.plugin.receive.message_file import message_file, remove_stale_files
 
 KILLED = """
 import os
@@ -26,9 +26,9 @@ def bus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_killed_process_leaves_a_file_until_the_next_listener(bus: Path) -> None:
     """What a process that runs has there, and what is not ours, stays."""
-    sweep()
+    remove_stale_files()
     bus.mkdir()
-    sweep()
+    remove_stale_files()
     done = subprocess.run([sys.executable, "-c", KILLED], capture_output=True, timeout=60)
     left = Path(done.stdout.decode().strip())
     assert left.read_bytes() == b"secret" and left.parent == bus / "tmp"
@@ -37,7 +37,7 @@ def test_a_killed_process_leaves_a_file_until_the_next_listener(bus: Path) -> No
         other.touch()
     (bus / "tmp" / f"{2**70}-x.json").touch()
     with message_file(b"mine") as mine:
-        sweep()
+        remove_stale_files()
         assert Path(mine).read_bytes() == b"mine"
     assert sorted((bus / "tmp").iterdir()) == sorted(others)
 

@@ -256,9 +256,9 @@ def test_a_platform_without_a_server(desk: InProcess) -> None:
 
 def test_nothing_is_asked_unbidden(desk: InProcess) -> None:
     """ADP-22.3: a platform that works without settings is asked only where one uses it."""
-    names = channels.chosen(None, {})
+    names = channels.platforms_to_check(None, {})
     assert "console" in names and "ntfy" not in names
-    assert "ntfy" in channels.chosen(None, {"NTFY_HOME_CHANNEL": "builds"})
+    assert "ntfy" in channels.platforms_to_check(None, {"NTFY_HOME_CHANNEL": "builds"})
 
 
 def test_results() -> None:
