@@ -180,19 +180,19 @@ def run(args: argparse.Namespace) -> int:
         if fd is None:
             print(f"broker running (pid {os.getpid()}) in {folder}; Ctrl-C stops it", flush=True)
         else:
-            _say(fd, "ready")
+            _report(fd, "ready")
 
     try:
         serve(folder, ready=ready, console=fd is None)
     except (WakebusError, OSError) as exc:
         if fd is None:
             raise
-        _say(fd, exc.code if isinstance(exc, AlreadyRunning) else str(exc))
+        _report(fd, exc.code if isinstance(exc, AlreadyRunning) else str(exc))
         return 1
     return 0
 
 
-def _say(fd: int, word: str) -> None:
+def _report(fd: int, word: str) -> None:
     try:
         os.write(fd, word.encode())
         os.close(fd)

@@ -1,5 +1,5 @@
 """
-Dead letters and boxes, as SQL (PROTOCOL.md section 10).
+Dead letters and inboxes, as SQL (PROTOCOL.md section 10).
 
 Rule 1: run by the writer thread, on its connection. Rule 2: a page is bounded three ways: rows that
 are looked at, rows that are told, and bytes that are read with their bodies; its cursor says where
@@ -255,7 +255,7 @@ def _page(
 
 
 def _boxed(db: sqlite3.Connection, row: Row) -> Row:
-    """Return what is told of a message in a box."""
+    """Return what is told of a message in an inbox."""
     blob, silent, outcome = db.execute(
         "SELECT message, silent, outcome FROM message WHERE seq=?", (row["seq"],)
     ).fetchone()

@@ -67,7 +67,7 @@ CREATE TABLE endpoint (
 );
 """
 
-# Dead letters and boxes. `silent`: handled, and left in the inbox for whoever looks; `retried`:
+# Dead letters and inboxes. `silent`: handled, and left in the inbox for whoever looks; `retried`:
 # how often it was dead and brought back. At the row's end, so read only with the body.
 SECOND: Final = """
 ALTER TABLE message ADD COLUMN silent INTEGER NOT NULL DEFAULT 0;

@@ -93,7 +93,7 @@ def _choose(hub: Hub, rows: list[Row], *, force: bool) -> tuple[list[Row], list[
         else:
             endpoint.arriving += 1
             endpoint.arriving_bytes += row["size"]
-            chosen.append({**row, "box": endpoint})
+            chosen.append({**row, "target": endpoint})
     return chosen, kept
 
 
@@ -122,22 +122,22 @@ def _retried(
     revived: list[Row] | WakebusError,
 ) -> None:
     for row in chosen:
-        row["box"].arriving -= 1
-        row["box"].arriving_bytes -= row["size"]
+        row["target"].arriving -= 1
+        row["target"].arriving_bytes -= row["size"]
     if isinstance(revived, WakebusError):
         hub.fail(request, revived)
         return
-    boxes = {row["endpoint"]: row["box"] for row in chosen}
+    targets = {row["endpoint"]: row["target"] for row in chosen}
     done = {row["id"]: row for row in revived}
     for row in revived:
-        hub.enter(boxes[row["endpoint"]], MailboxEntry.of_row(row, hub.clock.mono() + row["ttl"]))
+        hub.enter(targets[row["endpoint"]], MailboxEntry.of_row(row, hub.clock.mono() + row["ttl"]))
     rest["kept"] += [
         {"id": row["id"], "state": "queued", "why": "somebody else was quicker"}
         for row in chosen
         if row["id"] not in done
     ]
     hub.reply(request, {"retried": [*done], **rest})
-    for endpoint in boxes.values():
+    for endpoint in targets.values():
         dispatch(hub, endpoint)
 
 

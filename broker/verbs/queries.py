@@ -2,7 +2,7 @@
 Queries and declarations: `list`, `declare`, `forget`, `trace`, `read`, `status` (section 10 of
 PROTOCOL.md).
 
-Rule 1: only `read` shows a body. Rule 2: what is not in memory is asked of the store thread.
+Rule 1: only `read` shows a body. Rule 2: what is not in memory is asked of the writer thread.
 """
 
 import itertools

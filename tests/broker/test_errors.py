@@ -20,7 +20,7 @@ KINDS = [
     for kind in vars(errors).values()
     if isinstance(kind, type) and issubclass(kind, WakebusError)
 ]
-# Base classes that are never raised, the client's own, and the one kept for later.
+# A base class that is never raised, the client's own, and the code kept for later.
 NOT_SENT = {"not_running", "unknown", "not_now", "loop"}
 
 

@@ -84,7 +84,7 @@ def test_attempts_are_kept(broker: Broker, peers: MakePeer) -> None:
     assert (delivery["attempt"], delivery["redelivered"]) == (4, True)
 
 
-def test_what_merely_came_back_is_no_suspect(broker: Broker, peers: MakePeer) -> None:
+def test_what_merely_came_back_is_not_quarantined(broker: Broker, peers: MakePeer) -> None:
     """PROTOCOL-6.9, PROTOCOL-8.2: after a restart too, only a death makes messages go singly."""
     first, sender = peers(broker), peers(broker)
     first.register("e")

@@ -13,7 +13,7 @@ from wakebus.broker import errors
 def waiting(peer: Peer, id: str, state: str, timeout: float = 30) -> int:
     """Start a wait; return its sequence once the broker knows of it."""
     number = peer.request("wait", {"id": id, "state": state, "timeout": timeout})
-    peer.ask("status")  # answered by the store thread, so behind the wait
+    peer.ask("status")  # answered by the writer thread, so behind the wait
     return number
 
 

@@ -56,38 +56,6 @@ def test_a_wall_clock_that_jumps_makes_nothing_old(bench: Bench, jump: float) ->
     assert bench.hub.known("e")
 
 
-def test_timers_run_in_order_and_a_bug_costs_one(
-    bench: Bench, caplog: pytest.LogCaptureFixture
-) -> None:
-    """The rest runs, and the log has what is needed to mend it."""
-    ran: list[int] = []
-    bench.hub.timers.later(2.0, lambda: ran.append(2))
-    bench.hub.timers.later(1.0, lambda: ran.append(1 // 0))
-    bench.hub.timers.later(5.0, lambda: ran.append(5))
-    bench.pass_time(3.0)
-    assert bench.hub.timers.run_due() == pytest.approx(2.0)
-    assert ran == [2] and "ZeroDivisionError" in caplog.text
-
-
-def test_cancelled_timers_do_not_run_or_pile_up(bench: Bench) -> None:
-    """Also when one is cancelled twice, after it ran, or by another one."""
-    ran: list[int] = []
-    kept = bench.hub.timers.later(1.0, lambda: ran.append(1))
-    victim = bench.hub.timers.later(2.0, lambda: ran.append(2))
-    bench.hub.timers.later(1.5, lambda: bench.hub.timers.cancel(victim))
-    for _ in range(2000):
-        timer = bench.hub.timers.later(500.0, lambda: ran.append(3))
-        bench.hub.timers.cancel(timer)
-        bench.hub.timers.cancel(timer)
-    assert len(bench.hub.timers._queue) < 200
-    bench.pass_time(3.0)
-    bench.hub.timers.run_due()
-    bench.hub.timers.cancel(kept)
-    bench.pass_time(600.0)
-    bench.hub.timers.run_due()
-    assert ran == [1] and bench.hub.timers._queue == [] and bench.hub.timers._cancelled == 0
-
-
 def test_near_names_among_very_many(bench: Bench) -> None:
     """PROTOCOL-4.8: few are compared; the right one is still found among unlike ones."""
     for n in range(10_000):
@@ -132,3 +100,12 @@ def test_a_name_comes_and_goes(bench: Bench) -> None:
         ("bus.endpoint.down", 1),
         ("bus.endpoint.up", 2),
     ]
+
+
+def test_what_people_read_has_the_right_age(bench: Bench) -> None:
+    """PROTOCOL-8.10: by the wall clock of now; what never was stays so."""
+    stamp = bench.hub.bus_time()
+    bench.pass_time(100)
+    bench.wall -= 30 * DAY
+    assert bench.hub.shown(stamp) == pytest.approx(bench.wall - 100)
+    assert bench.hub.shown(0.0) == 0.0

@@ -5,52 +5,32 @@ from pathlib import Path
 
 import pytest
 
-from fakes.hub import Bench
-from wakebus.broker.server.housekeeping import (
-    CLOCK_S,
-    checkpoint_clock,
-    checkpoint_hourly,
-    restore_clock,
-)
-
-DAY = 86400
+from wakebus.broker.store.clock_marks import restored_bus_time, save
+from wakebus.broker.store.store import Store
+from wakebus.broker.system.clock import Mark
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Iterator[Bench]:
-    """A hub whose clocks the test moves."""
-    found = Bench(tmp_path)
+def store(tmp_path: Path) -> Iterator[Store]:
+    """An empty store."""
+    found = Store(tmp_path / "bus.db")
     yield found
     found.close()
 
 
-def test_bus_time_goes_on_where_it_was(bench: Bench) -> None:
-    """PROTOCOL-8.10: the next broker takes it up, whatever the wall clock says by then."""
-    checkpoint_clock(bench.hub)
-    bench.slow.run_all()
-    before = bench.hub.bus_time()
-    bench.pass_time(60)
-    bench.wall += 365 * DAY
-    restore_clock(bench.hub, bench.slow.store)
-    assert bench.hub.bus_time() == pytest.approx(before + 60)
+def test_the_newest_mark_counts(store: Store) -> None:
+    """PROTOCOL-8.10: one row; in the same boot bus time goes on with the seconds since it."""
+    save(store.db, Mark(50.0, 1_000.0, 5.0, "boot"))
+    save(store.db, Mark(60.0, 1_010.0, 15.0, "boot"))
+    assert store.db.execute("SELECT count(*) FROM mark").fetchone()[0] == 1
+    assert restored_bus_time(store.db, Mark(0.0, 9e9, 20.0, "boot")) == 65.0
 
 
-def test_it_is_stored_every_hour_and_at_the_end(bench: Bench) -> None:
-    """One row."""
-    for act in (checkpoint_hourly, checkpoint_clock):
-        act(bench.hub)
-        bench.pass_time(10)
-    bench.pass_time(CLOCK_S)
-    bench.hub.timers.run_due()
-    bench.slow.run_all()
-    rows = bench.slow.store.db.execute("SELECT up FROM mark").fetchall()
-    assert [row["up"] for row in rows] == [bench.mono]
-
-
-def test_what_people_read_has_the_right_age(bench: Bench) -> None:
-    """PROTOCOL-8.10: by the wall clock of now; what never was stays so."""
-    stamp = bench.hub.bus_time()
-    bench.pass_time(100)
-    bench.wall -= 30 * DAY
-    assert bench.hub.shown(stamp) == pytest.approx(bench.wall - 100)
-    assert bench.hub.shown(0.0) == 0.0
+def test_without_a_mark_the_newest_time_counts(store: Store) -> None:
+    """PROTOCOL-8.10: of a name or a message; a new store begins with the wall clock."""
+    now = Mark(0.0, 1_000.0, 5.0, "boot")
+    assert restored_bus_time(store.db, now) == 1_000.0
+    store.save_endpoint("e", seen=990.0)
+    assert restored_bus_time(store.db, now) == 1_000.0
+    store.save_endpoint("e", seen=2_000.0)
+    assert restored_bus_time(store.db, now) == 2_000.0, "never back"

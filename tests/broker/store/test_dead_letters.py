@@ -1,4 +1,4 @@
-"""Dead letters and boxes, as SQL on a real file."""
+"""Dead letters and inboxes, as SQL on a real file."""
 
 import json
 from collections.abc import Iterator

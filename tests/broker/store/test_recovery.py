@@ -79,7 +79,7 @@ def test_damage_that_sqlite_meets(tmp_path: Path) -> None:
     assert aside(tmp_path) == [""]
 
 
-def test_a_good_file_is_kept_when_it_was_suspect(tmp_path: Path) -> None:
+def test_a_good_file_is_kept_when_it_was_doubted(tmp_path: Path) -> None:
     """PROTOCOL-8.4: a look is only a look."""
     path = tmp_path / "bus.db"
     grown(path)

@@ -1,15 +1,13 @@
 """What the store keeps, how long and how much."""
 
-import logging
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from fakes.hub import Bench, put
+from fakes.hub import put
 from wakebus.broker.errors import BrokerUnavailable
-from wakebus.broker.server.housekeeping import TIDY_S, tidy_store
 from wakebus.broker.store import retention
 from wakebus.broker.store.store import Store
 from wakebus.broker.system.sqlite_file import check_pages
@@ -127,24 +125,6 @@ def test_a_file_that_gives_nothing_back(tmp_path: Path, monkeypatch: pytest.Monk
     store.checkpoint()
     assert store.path.stat().st_size > 5 << 20
     store.close()
-
-
-def test_the_bound_is_said_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """PROTOCOL-8.7: in the log; every message is counted; it looks again by itself."""
-    bench = Bench(tmp_path)
-    store = bench.slow.store
-    fill(store, 50, 50_000, done=1.8e9)
-    store.quota.limit = 2 << 20
-    with caplog.at_level(logging.WARNING):
-        tidy_store(bench.hub)
-        for _ in range(10):
-            bench.slow.run_all()
-            bench.pass_time(TIDY_S)
-            bench.hub.timers.run_due()
-        bench.slow.run_all()
-    assert store.quota.early > 5 and store.quota.used() < store.quota.limit
-    assert caplog.text.count("store_bytes") == 1
-    bench.close()
 
 
 def test_copies_of_old_stores_go_too(store: Store) -> None:

@@ -1,4 +1,4 @@
-"""PROTOCOL.md: dead letters, boxes, notices, and the store's bounds, against real brokers."""
+"""PROTOCOL.md: dead letters, inboxes, bounces, and the store's bounds, against real brokers."""
 
 import json
 import sqlite3
@@ -183,7 +183,7 @@ def test_purging(broker: Broker, peers: MakePeer) -> None:
     assert b"needle-in-the-store" not in (broker.folder / "bus.db").read_bytes()
 
 
-# --- boxes ----------------------------------------------------------------------------------
+# --- inboxes --------------------------------------------------------------------------------
 
 
 def test_an_inbox(peer: Peer, other: Peer, name: str) -> None:
