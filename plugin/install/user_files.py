@@ -36,7 +36,7 @@ def read_file(path: Path) -> str | None:
 
 
 def check_writable(path: Path) -> None:
-    """Raise CannotInstall where `write` could not replace the file at `path`, or made none."""
+    """Raise CannotInstall where `write_file` could not replace the file at `path`, or made none."""
     target = Path(os.path.realpath(path))
     for one in (target.parent, target):
         if one.exists() and not os.access(one, os.W_OK):

@@ -1,9 +1,9 @@
 """
 One child process from start to end: its input, its output, its time limit, its whole group.
 
-Rule 1: `run` returns, whether the child does not read, not end, floods, or leaves a process behind
-that holds its pipes. Rule 2: it leads a session and group of its own; at the time limit and at
-`Cancel` the whole group is ended: TERM, 2 s, KILL. Rule 3: memory is bounded, but all is read.
+Rule 1: `run_process` returns, whether the child does not read, not end, floods, or leaves a process
+behind that holds its pipes. Rule 2: it leads a session and group of its own; at the time limit and
+at `Cancel` the whole group is ended: TERM, 2 s, KILL. Rule 3: memory is bounded, but all is read.
 Rule 4: no zombie, thread or descriptor is left. Rule 5: no child outlives us (orphan_guard.py).
 """
 
@@ -80,7 +80,7 @@ def run_process(
     Run `argv` and return how it ended, when its first process has exited.
 
     `merged`: stdout goes where stderr goes, into the tail. `end_group`: what it leaves behind in
-    its group is killed; otherwise that lives on. Raises CannotStart.
+    its group is killed; otherwise that lives on. Raises CannotSpawn.
     """
     cancel = cancel or Cancel()
     if cancel.asked or _running.ending:
@@ -210,7 +210,7 @@ class _Watch:
         value: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if not self._exited.is_set():  # KeyboardInterrupt in `run`: leave nothing behind
+        if not self._exited.is_set():  # KeyboardInterrupt in `run_process`: leave nothing behind
             _signal_group(self._process.pid, signal.SIGKILL)
         # Longer only for a process that the kernel itself cannot end (a dead network disk).
         self._waiter.join(KILL_AFTER_S)

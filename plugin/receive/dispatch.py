@@ -60,22 +60,22 @@ class Dispatch:
         host: Host,
         context: Context,
         *,
-        screen: TerminalOutput | None = None,
+        terminal: TerminalOutput | None = None,
         environ: Mapping[str, str] = os.environ,
     ) -> None:
         self._endpoint, self._rules, self._host = endpoint, rules, host
         self._context, self._environ = context, environ
-        self._screen = screen or TerminalOutput()
+        self._terminal = terminal or TerminalOutput()
         self._commands = Commands()
-        self._commanding: set[threading.Thread] = set()
-        self._turns = TurnQueue(self._turn, at_once=host.at_once)
+        self._command_threads: set[threading.Thread] = set()
+        self._turns = TurnQueue(self._run_turn, at_once=host.at_once)
 
     def stop(self) -> None:
         """End running turns and commands and wait for their end; what they did comes again."""
         until = time.monotonic() + STOP_S
         self._commands.stop_all()
         self._turns.stop(STOP_S)
-        for thread in list(self._commanding):
+        for thread in list(self._command_threads):
             thread.join(max(0.0, until - time.monotonic()))
 
     def handle(self, delivery: Delivery) -> Mapping[str, Any] | Later | Refusal:
@@ -122,18 +122,18 @@ class Dispatch:
         turn = chosen.context and chosen.wake == "immediate" and again == "turn"
         if turn and self._turns.crowded(chosen.session, delivery.message.sender):
             return Later(CROWDED_S, "many senders wait for a turn of this session already")
-        if chosen.context and not turn and (later := self._keep(delivery, chosen, outcome)):
+        if chosen.context and not turn and (later := self._keep_context(delivery, chosen, outcome)):
             return later
         if chosen.prints != "no":
             outcome["actions"].append(self._print(delivery, chosen))
-        commanding = self._start_command(delivery, chosen, outcome["actions"])
+        command = self._start_command(delivery, chosen, outcome["actions"])
         if turn:
             ahead = any(rule.interrupt for rule in self._rules.current().callbacks)
             outcome |= self._take_turn(delivery, chosen, outcome["actions"], ahead)
         elif delivery.asks:
             outcome["answered"] = False  # nobody need wait any longer
-        if commanding:
-            commanding.join()
+        if command:
+            command.join()
         return _whole(outcome)
 
     # --- print and command ----------------------------------------------------------------
@@ -147,13 +147,13 @@ class Dispatch:
                 return done | told
             done["channel"] = told["reason"]
         text = self._render(chosen.print_format, delivery, "terminal", done)
-        error = self._screen.show(text)
+        error = self._terminal.show(text)
         return done | ({"to": "terminal", "error": error} if error else {"to": "terminal"})
 
     def _render(
         self, source: str, delivery: Delivery, target: RenderTarget, done: OutcomeFields
     ) -> str:
-        color = target == "terminal" and self._screen.color
+        color = target == "terminal" and self._terminal.color
         message = delivery.message
         try:
             rendered = render_or_script(source, message, target, environ=self._environ, color=color)
@@ -175,10 +175,10 @@ class Dispatch:
         def run_command() -> None:
             result = self._commands.run(rule, delivery.message, environ=self._environ)
             actions.append({"what": "command", "t": result.started, **result.to_outcome()})
-            self._commanding.discard(thread)
+            self._command_threads.discard(thread)
 
         thread = threading.Thread(target=run_command, name="wakebus command", daemon=True)
-        self._commanding.add(thread)
+        self._command_threads.add(thread)
         try:
             thread.start()
         except RuntimeError:  # no thread to spare: then before the rest, not beside it
@@ -188,7 +188,9 @@ class Dispatch:
 
     # --- context and turns ----------------------------------------------------------------
 
-    def _keep(self, delivery: Delivery, chosen: Plan, outcome: OutcomeFields) -> Later | None:
+    def _keep_context(
+        self, delivery: Delivery, chosen: Plan, outcome: OutcomeFields
+    ) -> Later | None:
         """Keep a text for the session's next turn, or for nobody but the inbox."""
         outcome |= {"wake": chosen.wake, "answered": False}  # who waits for an answer need not
         done: OutcomeFields = {"what": "context", "t": time.time(), "session": chosen.session}
@@ -200,7 +202,7 @@ class Dispatch:
                 done["waiting"] = self._context.add(chosen.session, item)
             except OSError as exc:
                 # Not acknowledged: it would be lost with this process.
-                self._screen.show(f"· context cannot be written: {exc}; again in {RETRY_S:g} s")
+                self._terminal.show(f"· context cannot be written: {exc}; again in {RETRY_S:g} s")
                 return Later(RETRY_S, f"the context file cannot be written: {exc}")
         outcome["actions"].append(done)
         return None
@@ -216,7 +218,7 @@ class Dispatch:
         if not job.asked and (rest := self._turns.rest(chosen.session)) > 0:
             often = f"{FLOOD_TURNS} turns in {FLOOD_S:g} s"
             id = delivery.message.id
-            self._screen.show(f"· {id} waits {rest:.0f} s: its session had {often}")
+            self._terminal.show(f"· {id} waits {rest:.0f} s: its session had {often}")
         return {"wake": chosen.wake, **self._turns.take_turn(chosen.session, job)}
 
     def _item(self, delivery: Delivery, chosen: Plan, done: OutcomeFields) -> PromptItem:
@@ -229,7 +231,7 @@ class Dispatch:
             delivery.claimed,
         )
 
-    def _turn(self, session: str, jobs: Sequence[Job], cancel: Cancel) -> bool:
+    def _run_turn(self, session: str, jobs: Sequence[Job], cancel: Cancel) -> bool:
         """Run one turn on `jobs`; return whether it was cut off. Raises NotRunning at a stop."""
         self._host.ready(session, jobs[-1], cancel)
         token, marker = agent_process.new_token(), secrets.token_hex(12)
@@ -244,10 +246,10 @@ class Dispatch:
         order = TurnRequest(session, ours, text, marker, token, cancel, timeout)
         turn = self._host.turn(order)
         told: OutcomeFields = {**self._host.answer(order, turn)} if turn.answer else {}
-        trouble = self._seen(session, waiting, turn) or trouble
+        trouble = self._forget_shown(session, waiting, turn) or trouble
         if trouble:
             told["context_error"] = trouble
-        self._say(last, turn, told)
+        self._report_turn(last, turn, told)
         fill_outcomes(ours, turn.outcome, told, [item.message.id for item in waiting.items])
         return turn.cut_off
 
@@ -257,7 +259,7 @@ class Dispatch:
         except OSError as exc:  # it waits on
             return PendingContext(), f"what waits could not be read: {exc}"
 
-    def _seen(self, session: str, waiting: PendingContext, turn: TurnResult) -> str:
+    def _forget_shown(self, session: str, waiting: PendingContext, turn: TurnResult) -> str:
         """Forget what the agent has seen; return what went wrong."""
         try:
             if turn.well:
@@ -273,7 +275,7 @@ class Dispatch:
             return f"what was shown is shown again after a restart: {exc}"
         return ""
 
-    def _say(self, job: Job, turn: TurnResult, told: OutcomeFields) -> None:
+    def _report_turn(self, job: Job, turn: TurnResult, told: OutcomeFields) -> None:
         message = job.delivery.message
         if self._host.kind != "agent":
             return  # who sits there has seen it, and so has the chat
@@ -284,7 +286,7 @@ class Dispatch:
         type_ = sanitize_line(message.type or "message", 40)
         line = sanitize_line(f"· turn on {type_} from {message.sender} ({message.id}): {how}", 400)
         # What reaches nobody is at least read here.
-        self._screen.show(f"{line}\n{turn.answer}" if lost else line)
+        self._terminal.show(f"{line}\n{turn.answer}" if lost else line)
 
 
 def _again(chosen: Plan, delivery: Delivery) -> OnRedelivery:

@@ -25,7 +25,7 @@ LONGEST_PAUSE_S: Final = 30.0
 
 
 class Maintenance:
-    """Call `look` a few times a second; `say` tells people what it finds."""
+    """Call `check` a few times a second; `say` tells people what it finds."""
 
     def __init__(
         self,

@@ -52,7 +52,7 @@ class Gateway:
         self.context = Context(context_file(folder, name))
         rules = RulesFile(write_rules(folder, *callbacks), required=True)
         self.dispatch = Dispatch(
-            name, rules, self.host, self.context, screen=TerminalOutput(self.printed), environ={}
+            name, rules, self.host, self.context, terminal=TerminalOutput(self.printed), environ={}
         )
         self.client.register(name, self.dispatch.handle)
         self.sender = Client(address)

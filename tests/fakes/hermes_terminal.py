@@ -64,8 +64,8 @@ class Terminal:
         self.bus.host, self.bus.context = host, self.context
         self.bus.endpoint, self.bus.mode = name, "cli"
         rules = RulesFile(write_rules(folder, *callbacks), required=True)
-        screen = TerminalOutput(self.printed)
-        self.dispatch = Dispatch(name, rules, host, self.context, screen=screen)
+        terminal = TerminalOutput(self.printed)
+        self.dispatch = Dispatch(name, rules, host, self.context, terminal=terminal)
         self.client.register(name, self.dispatch.handle)
 
     def close(self) -> None:

@@ -65,7 +65,7 @@ class Host:
             self.rules,
             Listener(name, Answers(self.client, name, self.stop), command, environ),
             self.context,
-            screen=TerminalOutput(self.printed),
+            terminal=TerminalOutput(self.printed),
             environ=environ,
         )
         self.client.register(name, self.dispatch.handle, takeover=takeover)

@@ -86,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
     with Client() as client:
         host = Listener(endpoint, Answers(client, endpoint, stop), args.agent)
         context = Context(context_file(bus_dir(), endpoint))
-        dispatch = Dispatch(endpoint, rules, host, context, screen=TerminalOutput())
+        dispatch = Dispatch(endpoint, rules, host, context, terminal=TerminalOutput())
 
         def on_lost(why: str) -> None:
             lost.append(why)

@@ -13,12 +13,12 @@ from wakebus.plugin.receive.terminal_output import TerminalOutput
 def test_whole_lines_from_many_threads() -> None:
     """Nobody's line is in another's."""
     stream = io.StringIO()
-    screen = TerminalOutput(stream)
+    terminal = TerminalOutput(stream)
     lines = [f"{n} " + "x" * 200 for n in range(8)]
 
     def work(line: str) -> None:
         for _ in range(50):
-            assert screen.show(line) == ""
+            assert terminal.show(line) == ""
 
     threads = [threading.Thread(target=work, args=(line,)) for line in lines]
     for thread in threads:
@@ -32,8 +32,8 @@ def test_whole_lines_from_many_threads() -> None:
 def test_a_terminal_that_is_not_utf8(coding: str) -> None:
     """What it cannot show is `?`; the rest of the line is there."""
     raw = io.BytesIO()
-    screen = TerminalOutput(io.TextIOWrapper(raw, encoding=coding))
-    assert screen.show("✔ done, é 😀") == ""
+    terminal = TerminalOutput(io.TextIOWrapper(raw, encoding=coding))
+    assert terminal.show("✔ done, é 😀") == ""
     assert b"done" in raw.getvalue() and raw.getvalue().endswith(b"\n")
 
 
@@ -48,8 +48,8 @@ def test_a_surrogate_is_no_crash() -> None:
 def test_closed_standard_output(monkeypatch: pytest.MonkeyPatch) -> None:
     """`>&-` at the start (there is none), or closed later: an error to tell, nothing raised."""
     monkeypatch.setattr(sys, "stdout", None)
-    screen = TerminalOutput()
-    assert screen.show("x") == "there is no standard output" and not screen.color
+    terminal = TerminalOutput()
+    assert terminal.show("x") == "there is no standard output" and not terminal.color
     stream = io.StringIO()
     stream.close()
     assert "does not take it" in TerminalOutput(stream).show("x")
@@ -60,8 +60,8 @@ def test_a_reader_that_has_gone() -> None:
     read, write = os.pipe()
     os.close(read)
     stream = os.fdopen(write, "w")
-    screen = TerminalOutput(stream)
-    assert "Broken pipe" in screen.show("x") and "does not take it" in screen.show("y")
+    terminal = TerminalOutput(stream)
+    assert "Broken pipe" in terminal.show("x") and "does not take it" in terminal.show("y")
     with pytest.raises(BrokenPipeError):
         stream.close()
     with open("/dev/full", "w") as full:  # noqa: PTH123
