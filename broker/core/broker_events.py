@@ -70,9 +70,9 @@ class BrokerEvents:
 
     def announce_message(self, state: str, to: str, entry: MailboxEntry, **more: Any) -> None:
         """Tell a message's new state, a receipt's word; `more`: `reason` of a dead one."""
-        if entry.told == state:
+        if entry.announced == state:
             return
-        entry.told = state
+        entry.announced = state
         if self._listeners[MESSAGE]:
             facts = {"id": entry.id, "from": entry.sender, "to": to}
             facts |= {"type": entry.type, "state": state}

@@ -23,6 +23,7 @@ class MailboxEntry:
 
     __slots__ = (
         "accepted",
+        "announced",
         "asks",
         "claimed",
         "deadline",
@@ -41,7 +42,6 @@ class MailboxEntry:
         "started_before",
         "state",
         "token",
-        "told",
         "type",
         "work",
     )
@@ -56,7 +56,7 @@ class MailboxEntry:
         self.session = False  # it is for one session, and for no successor's
         self.generation = 0  # how often it went out: news of an older one is stale
         self.token: str | None = None
-        self.type = self.told = ""  # for the events that tell of it; the last one's word
+        self.type = self.announced = ""  # for the events that tell of it; the last one's state
         self.deferred = ""  # why its receiver said `later` last
         self.work = ""  # what it said then of work on it: `none`, `maybe`; "": nothing since
 

@@ -26,7 +26,7 @@ def load(hub: Hub, store: Store) -> None:
         endpoint = hub.endpoint(row["endpoint"])
         deadline = now + max(0.0, row["deadline"] - bus)
         entry = MailboxEntry.of_row(row | {"session": row["id"] in for_sessions}, deadline)
-        entry.told = receipt_word(DeliveryState(row["state"]))
+        entry.announced = receipt_word(DeliveryState(row["state"]))
         endpoint.mailbox.add(entry)
         if row["state"] != DeliveryState.QUEUED:
             _in_hand(hub, endpoint, entry, row, store)

@@ -1,5 +1,10 @@
 """
 The table of verbs. One file for each group of requests: check, decide, reply; nothing is kept here.
+
+    send, wait     messages in                   registration  hello, names and beats
+    acks           what a holder says            events        publish, probe
+    inbox          what a name has; cancel       dead_letters  dead, retry, purge
+    queries        list, trace, read, status     fields        what several of them read
 """
 
 from collections.abc import Callable
