@@ -35,7 +35,7 @@ from wakebus.adapters.delivery.retry import STOPS
 from wakebus.adapters.errors import DeliveryError, NotSent, Rejected, Uncertain
 from wakebus.adapters.pacing.admission import AdmissionControl, Permit
 from wakebus.adapters.sanitize import line
-from wakebus.adapters.settings.redact import redact, secret_values
+from wakebus.adapters.settings.redact import secret_values
 from wakebus.broker import Delivery, Later, Outcome, Refusal
 from wakebus.broker.errors import NotNow
 from wakebus.broker.protocol.message import Message
@@ -93,7 +93,7 @@ class Courier:
         self.admission = admission or AdmissionControl(env)
         self.attachments = AttachmentMemory(folder)
         self._backoff = LaneBackoff(jitter)
-        self._context = DeliveryContext(performers, now=now)
+        self._context = DeliveryContext(performers, now=now, secrets=self._secrets)
         self._busy = 0
         self._rest = threading.Condition()
 
@@ -135,7 +135,7 @@ class Courier:
             order = self._read(delivery.message)
             ended = self._carry_out(delivery, order, halt)
         except DeliveryError as exc:  # of reading: there is no chat yet that could be told of
-            ended = Ended(self._redacted(result_of(exc)))
+            ended = Ended(result_of(exc, secrets=self._secrets()))
         except NotNow as exc:  # whatever else it raises: the message is no longer ours
             return Later(FIRST_WAIT_S, f"the broker could not store the start: {exc.text}")
         return self._conclude(delivery.message, ended)
@@ -166,8 +166,8 @@ class Courier:
                     result = self._deliver(delivery, order, file, permit, record, halt)
                     work = work_of(result, record)
             except DeliveryError as exc:
-                result = result_of(exc, target)
-            permit.result = result = self._redacted(result)
+                result = result_of(exc, target, self._secrets())
+            permit.result = result
         return Ended(result, record, work, held=permit.untried)
 
     @contextmanager
@@ -219,15 +219,12 @@ class Courier:
         )
         return deliver(order.chat, replace(order.outgoing, file=file), context)
 
-    def _redacted(self, result: ChannelResult) -> ChannelResult:
-        """Return it without the values of secret settings, which platforms like to quote."""
-        if result.result == "sent":
-            return result
+    def _secrets(self) -> set[str]:
+        """Return the values of secret settings, which platforms like to quote."""
         try:
-            secrets = secret_values(self._env())
+            return secret_values(self._env())
         except DeliveryError:  # nothing could be read of them so far: none was used
-            return result
-        return replace(result, reason=redact(result.reason, secrets))
+            return set()
 
     def _conclude(self, message: Message, ended: Ended) -> Outcome:
         """Return what the broker is told, and keep the record accordingly."""

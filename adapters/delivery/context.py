@@ -95,7 +95,8 @@ class DeliveryContext:
 
     performers: by the request's scheme. now: Unix seconds. sleep: waits, and returns True as soon
     as the host stops; then nothing more is begun. permit: whether a request may go out now.
-    record: what earlier deliveries of the message left, and where this one writes.
+    record: what earlier deliveries of the message left, and where this one writes. secrets: the
+    settings' values that no reason may show.
     """
 
     performers: Mapping[str, Transport]
@@ -106,3 +107,4 @@ class DeliveryContext:
     sleep: Callable[[float], bool] = pause
     permit: Admission = field(default_factory=AllowAll)
     record: Progress = field(default_factory=MemoryRecord)
+    secrets: Callable[[], set[str]] = set

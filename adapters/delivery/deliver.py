@@ -5,10 +5,10 @@ Rule 1: only here do delivery errors become channel results. Rule 2: a text is c
 as the adapter measures it, then its parts go out one after the other (parts.py), and a file after
 them; the first that does not ends the delivery, and the next one goes on there. Rule 3: an
 adapter is somebody else's code: whatever it raises, the courier lives. Rule 4: neither such an
-error's text nor a token or webhook that was used is ever shown.
+error's text nor a secret of the settings, nor a token or webhook that was used, is ever shown.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -19,7 +19,8 @@ from wakebus.adapters.base import ChannelResult, Outgoing, Target
 from wakebus.adapters.delivery.adapter_calls import GuardedAdapter
 from wakebus.adapters.delivery.attachments import megabytes
 from wakebus.adapters.delivery.context import DeliveryContext
-from wakebus.adapters.delivery.parts import PartSender
+from wakebus.adapters.delivery.parts import PartSender, recorded
+from wakebus.adapters.delivery.platform_client import PlatformClient
 from wakebus.adapters.delivery.split_cache import SplitCache
 from wakebus.adapters.errors import DeliveryError, Rejected, Uncertain, place_of
 from wakebus.adapters.sanitize import line, plain
@@ -41,13 +42,15 @@ def deliver(chat: GuardedAdapter, message: Outgoing, context: DeliveryContext) -
     parts: Sequence[Outgoing] = ()
     try:
         parts = parts_of(chat, message, context.splits)
-        sender = PartSender(chat, context, parts)
+        known = recorded(context.record.parts)
+        begun = recorded(context.record.found) if known else ""
+        sender = PartSender(PlatformClient(chat, context, begun), context, parts, known)
         id_ = sender.send_all()
     except DeliveryError as exc:
-        return _failed(exc, chat.target, sender, len(parts))
+        return _failed(exc, chat.target, context, sender, len(parts))
     except Exception as exc:  # a bug of ours or of the host's: nobody knows how far it came
         doubt = Uncertain(f"the delivery failed: {place_of(exc)}")
-        return _failed(doubt, chat.target, sender, len(parts))
+        return _failed(doubt, chat.target, context, sender, len(parts))
     sent = ChannelResult("sent", chat.platform, str(chat.target), id=line(id_, 200))
     return replace(sent, reason=line(sender.remark), done=len(parts), parts=len(parts))
 
@@ -122,24 +125,33 @@ def _takers() -> list[str]:
     return found
 
 
-def result_of(error: DeliveryError, target: Target | None = None) -> ChannelResult:
-    """Return the channel result that a delivery error is."""
+def result_of(
+    error: DeliveryError,
+    target: Target | None = None,
+    secrets: Iterable[str] = (),
+    *,
+    prefix: str = "",
+) -> ChannelResult:
+    """Return the channel result that a delivery error is; its reason shows none of `secrets`."""
     return ChannelResult(
         error.result,
         target.platform if target else "",
         str(target) if target else "",
-        reason=line(str(error.text)),
+        reason=line(prefix + redact(str(error.text), secrets)),
         retry_after=error.wait,
         again=error.result == "not_sent" or error.data.get("again") is True,
     )
 
 
 def _failed(
-    error: DeliveryError, target: Target, sender: PartSender | None, parts: int
+    error: DeliveryError,
+    target: Target,
+    context: DeliveryContext,
+    sender: PartSender | None,
+    parts: int,
 ) -> ChannelResult:
     done = sender.done if sender else 0
-    reason = redact(error.text, sender.secrets) if sender else error.text
-    if parts > 1:
-        reason = f"part {done + 1}: {reason}"
-    result = replace(result_of(error, target), reason=line(reason))
+    secrets = context.secrets() | (sender.secrets if sender else set())
+    prefix = f"part {done + 1}: " if parts > 1 else ""
+    result = result_of(error, target, secrets, prefix=prefix)
     return replace(result, done=done, parts=max(parts, 1))

@@ -14,13 +14,12 @@ kept for the tries of its part, by the way that it went.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
-from wakebus.adapters.base import File, Outgoing, Sent
-from wakebus.adapters.delivery.adapter_calls import GuardedAdapter
+from wakebus.adapters.base import File, Outgoing, Part, Sent
 from wakebus.adapters.delivery.context import DeliveryContext
 from wakebus.adapters.delivery.platform_client import PlatformClient
 from wakebus.adapters.delivery.retry import STOPS, RetryBudget, Stopped
@@ -57,18 +56,21 @@ class Attempt:
 
 class PartSender:
     """
-    One delivery of `parts`, at least one. `secrets`: what was used of them, never to be shown.
+    One delivery of `parts`, at least one; `known`: of earlier ones. `secrets`: what was used of
+    them, never to be shown.
 
     Raises DeliveryErrors only. Not thread-safe.
     """
 
     def __init__(
-        self, chat: GuardedAdapter, context: DeliveryContext, parts: Sequence[Outgoing]
+        self,
+        client: PlatformClient,
+        context: DeliveryContext,
+        parts: Sequence[Outgoing],
+        known: Mapping[int, Part],
     ) -> None:
-        self._context, self._parts = context, parts
-        self._known = recorded(context.record.parts)
-        begun = recorded(context.record.found) if self._known else ""
-        self._client = PlatformClient(chat, context, begun)
+        self._client, self._context = client, context
+        self._parts, self._known = parts, known
         self._budget = RetryBudget(context.sleep)
         self._ways: list[str] = []  # until the first part needs them
         self._unlinked = ""
@@ -103,8 +105,6 @@ class PartSender:
             self._check(part)
             return self._by_some_way(part)
         except DeliveryError as exc:
-            if isinstance(exc, Rejected):
-                self._client.forget_chat()
             if part.doubt is None:
                 raise
             raise self._in_doubt(part, exc) from exc

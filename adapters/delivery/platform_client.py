@@ -113,11 +113,6 @@ class PlatformClient:
         self.find_chat()
         self._moved = True  # not before: a look-up that fails is tried again
 
-    def forget_chat(self) -> None:
-        """Forget what was looked up: the platform rejected a message to it."""
-        if self.chat != self._home:
-            self._lookups.forget(self._home, self.chat)
-
     # --- requests -------------------------------------------------------------------------
 
     def get_token(self, asked: Request) -> str:
@@ -179,6 +174,8 @@ class PlatformClient:
 
     def _report(self, error: DeliveryError | None) -> None:
         self._told = True
+        if isinstance(error, Rejected) and self.chat != self._home:
+            self._lookups.forget(self._home, self.chat)  # what was looked up may be wrong by now
         try:
             self._permit.report(error)
         except Exception as exc:  # what became of the message is known all the same

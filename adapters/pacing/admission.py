@@ -62,13 +62,17 @@ class AdmissionControl:
 
     def permit(self, target: Target, limits: Sequence[Limit], key: str) -> "Permit":
         """Return the permit of one delivery, to be used `with` it; `key`: the message's."""
+        return Permit(self, target, key, self._rules(target, limits))
+
+    def _rules(self, target: Target, limits: Sequence[Limit]) -> list[RateRule]:
+        """Return the rules that hold for a chat; what is wrong in the settings is logged once."""
         env = self._env()
         found, faults = effective_limits(target.platform, limits, env)
         for name, fault in faults.items():
             if self._said.get(name) != env[name]:
                 self._said[name] = env[name]
                 log.warning("%s: %s; the platform's own limits hold until then", name, fault)
-        return Permit(self, target, key, rules_for(target, found))
+        return rules_for(target, found)
 
     def state(self, wall: float) -> dict[str, dict[str, Any]]:
         """
