@@ -41,8 +41,14 @@ CHATS = (
     "dingtalk:cidB",
 )
 TROUBLE: list[Step] = [
-    *("throttle_429", "reset_after_write", "reset_lost", "half", "error_500", "html"),
-    *("close_before_read", "token_expired_once"),
+    "throttle_429",
+    "reset_after_write",
+    "reset_lost",
+    "half",
+    "error_500",
+    "html",
+    "close_before_read",
+    "token_expired_once",
 ]
 
 

@@ -110,7 +110,9 @@ def test_two_that_ask_at_once_get_two_names(bench: Bench) -> None:
         registration.register(bench.hub, request)
     bench.slow.run_all()
     assert [(a["name"], a.get("ephemeral")) for a in bench.answers] == [
-        *(("bus-er", None), ("bus-er-2", True), ("bus-er-3", True))
+        ("bus-er", None),
+        ("bus-er-2", True),
+        ("bus-er-3", True),
     ]
 
 
@@ -347,7 +349,8 @@ def test_a_successor_gets_what_was_for_no_session(bench: Bench) -> None:
     for id in ("m1", "m3"):
         row = stored(bench, id)
         assert (row["state"], row["reason"]) == (
-            *("dead", "its session ended: the client that held bus-er-2 is gone"),
+            "dead",
+            "its session ended: the client that held bus-er-2 is gone",
         )
 
 
@@ -422,7 +425,8 @@ def test_what_was_for_a_session_that_ended_stays_dead(bench: Bench) -> None:
     for id in ("m1", "m2"):
         (kept,) = retry(bench, id)["kept"]
         assert (kept["state"], kept["why"]) == (
-            *("dead", "its session has ended; send a new message to an endpoint that is there"),
+            "dead",
+            "its session has ended; send a new message to an endpoint that is there",
         )
 
 
