@@ -99,17 +99,17 @@ class Bounce:
         if message is not None:
             try:
                 stored = self._put(store, message)
-                line += self._hub.line("noticed", to=message.to, notice=message.id)
+                line += self._hub.log_line("noticed", to=message.to, notice=message.id)
             except WakebusError as exc:
                 self._lost = True
-                line += self._hub.line("not noticed", to=message.to, why=exc.text)
+                line += self._hub.log_line("not noticed", to=message.to, why=exc.text)
         store.mark(self._id, line, **columns)
         self._stored = stored
 
     def _put(self, store: Store, message: Message) -> tuple[Put, Row]:
         now, blob = self._hub.bus_time(), msgspec.json.encode(message.to_wire())
-        log = self._hub.line("accepted", by=BUS, claimed=False)
-        log += self._hub.line("queued", live=self._live, ahead=self._ahead)
+        log = self._hub.log_line("accepted", by=BUS, claimed=False)
+        log += self._hub.log_line("queued", live=self._live, ahead=self._ahead)
         put = Put(
             message,
             blob,

@@ -23,7 +23,6 @@ from wakebus.broker.protocol.delivery_state import (
     DeliveryState,
     receipt_word,
 )
-from wakebus.broker.store.store import Store
 
 log = logging.getLogger("wakebus.dispatch")
 
@@ -119,7 +118,7 @@ def commit_end(
     if bounce is not None:
         hub.store_surely(lambda store: bounce.store(store, line, columns), stored)
     else:
-        hub.store_surely(lambda store: store.mark(entry.id, line, **columns), stored)
+        hub.mark_surely(entry.id, line, stored, **columns)
 
 
 def bring_back(hub: Hub, endpoint: Endpoint, *, died: bool, why: str) -> None:
@@ -130,30 +129,22 @@ def bring_back(hub: Hub, endpoint: Endpoint, *, died: bool, why: str) -> None:
             reason = f"its receiver died {entry.deaths} times while it was in its hands"
             give_up(hub, endpoint, entry, DeliveryEvent.EXHAUSTED, reason)
             continue
-        line = hub.line("returned", by=endpoint.name, why=why, deaths=entry.deaths)
-        tell = partial(hub.events.announce_message, "queued", endpoint.name, entry)
-        hub.store_surely(
-            partial(_mark_returned, entry, line, entry.deaths, entry.started_before), tell
+        line = hub.log_line("returned", by=endpoint.name, why=why, deaths=entry.deaths)
+        hub.mark_surely(
+            entry.id,
+            line,
+            partial(hub.events.announce_message, "queued", endpoint.name, entry),
+            state=DeliveryState.QUEUED,
+            deaths=entry.deaths,
+            redelivered=True,
+            started_before=entry.started_before,
+            token=None,
         )
     for token in [t for t, one in hub.token_owners.items() if one.endpoint == endpoint.name]:
         del hub.token_owners[token]
 
 
-def _mark_returned(
-    entry: MailboxEntry, line: str, deaths: int, started: bool, store: Store
-) -> None:
-    store.mark(
-        entry.id,
-        line,
-        state=DeliveryState.QUEUED,
-        deaths=deaths,
-        redelivered=True,
-        started_before=started,
-        token=None,
-    )
-
-
-def nothing() -> None:
+def do_nothing() -> None:
     """What is done after what needs no answer."""
 
 
@@ -163,7 +154,7 @@ def give_up(
     entry: MailboxEntry,
     event: DeliveryEvent,
     reason: str,
-    done: Callable[[], None] = nothing,
+    done: Callable[[], None] = do_nothing,
     *,
     quiet: bool = False,
     **by: Any,
@@ -172,7 +163,7 @@ def give_up(
     entry.state = NEXT[entry.state, event]
     endpoint.mailbox.remove(entry.id)  # at once: nobody may take it while the store writes
     said = {"work": entry.work} if entry.work else {}  # for this life: dead_letter_history.py
-    line = hub.line("dead", reason=reason, **said, **by)
+    line = hub.log_line("dead", reason=reason, **said, **by)
     columns = {"state": entry.state, "reason": reason, "deaths": entry.deaths}
     commit_end(hub, endpoint, entry, line, done, quiet=quiet, **columns)
 

@@ -18,7 +18,6 @@ from wakebus.broker.core.model import Endpoint, Holder
 from wakebus.broker.errors import NameTaken
 from wakebus.broker.protocol.delivery_state import DeliveryState
 from wakebus.broker.store.rows import Row
-from wakebus.broker.store.store import Store
 from wakebus.broker.system.processes import has_ended
 
 MOST: Final = 99
@@ -117,12 +116,7 @@ def _end(hub: Hub, endpoint: Endpoint) -> None:
     for entry in _waiting(endpoint):
         orphan(hub, endpoint, entry)
     if not len(endpoint.mailbox) and not endpoint.arriving:
-        del hub.endpoints[endpoint.name]
-
-        def forget(store: Store) -> None:
-            store.forget_endpoint(endpoint.name)
-
-        hub.store.submit(forget)
+        hub.forget_endpoint(endpoint.name)
 
 
 def _waiting(endpoint: Endpoint) -> list[MailboxEntry]:

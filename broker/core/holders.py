@@ -6,7 +6,6 @@ process that is gone frees its names at once; a silent one keeps them until some
 """
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, Final
 
 from wakebus.broker.core import ephemeral
@@ -15,7 +14,6 @@ from wakebus.broker.core.hub import Hub
 from wakebus.broker.core.model import Connection, Endpoint, Holder
 from wakebus.broker.errors import NameTaken
 from wakebus.broker.protocol import wire
-from wakebus.broker.store.store import Store
 from wakebus.broker.system.processes import Process, has_ended
 
 IDLE_S: Final = 60.0  # a client says hello before each registration, so a record is cheap to drop
@@ -89,7 +87,7 @@ def _lose(hub: Hub, endpoint: Endpoint, holder: Holder, *, died: bool) -> None:
 
 
 def release(hub: Hub, endpoint: Endpoint, holder: Holder) -> None:
-    """The holder gives the name up; what was in hand goes back, no attempt counted."""
+    """The holder gives the name up; what was in flight goes back, no attempt counted."""
     endpoint.seen = hub.bus_time()
     if holder.conn is not None and (conn := hub.conns.get(holder.conn)):
         conn.names.discard(endpoint.name)
@@ -148,9 +146,4 @@ def look_after_names(hub: Hub) -> None:
         if endpoint.seen - endpoint.saved > SAVE_SEEN_S:
             save(hub, endpoint)
         elif not hub.known(name) and not endpoint.arriving and not endpoint.ended:
-            del hub.endpoints[name]
-            hub.store.submit(partial(_forget, name))
-
-
-def _forget(name: str, store: Store) -> None:
-    store.forget_endpoint(name)
+            hub.forget_endpoint(name)

@@ -47,7 +47,7 @@ class Hub:
     ) -> None:
         self.settings, self.clock, self.boot, self.services = settings, clock, boot, services
         self.post, self.reply, self.fail = effects.post, effects.reply, effects.fail
-        self.store, self.figures = effects.store, effects.figures
+        self.store, self.request_figures = effects.store, effects.request_figures
         self.events, self.missed = BrokerEvents(clock.wall, effects.publish), MissedEvents()
         self.timers = Timers(clock.mono)
         self.started_mono = clock.mono()
@@ -92,7 +92,7 @@ class Hub:
         """Return bus time: what ages are counted by; a wall clock that jumps makes nothing old."""
         return self._bus + self.clock.up() - self._up
 
-    def shown(self, stamp: float) -> float:
+    def wall_time(self, stamp: float) -> float:
         """Return a stored time as the wall clock of now would tell it; 0.0 stays: never."""
         return self.clock.wall() - (self.bus_time() - stamp) if stamp else 0.0
 
@@ -101,14 +101,14 @@ class Hub:
         clock = self.clock
         return Mark(self.bus_time(), clock.wall(), clock.up(), self.boot.partition("/")[0])
 
-    def near(self, name: str) -> list[str]:
+    def near_names(self, name: str) -> list[str]:
         """Return up to three known names that look like `name`."""
         known = [other for other in _alike(name, self.endpoints) if self.known(other)]
         return difflib.get_close_matches(name, known, n=3, cutoff=0.6)
 
-    def unknown(self, name: str, **data: Any) -> UnknownTarget:
-        """Return the error that tells it, with the names that may be meant."""
-        near = self.near(name)
+    def unknown_target(self, name: str, **data: Any) -> UnknownTarget:
+        """Return the error of a name that nobody knows, with those that may be meant."""
+        near = self.near_names(name)
         meant = f"; did you mean {' or '.join(near)}?" if near else ""
         return UnknownTarget(f"nobody ever registered {name!r}{meant}", near=near, **data)
 
@@ -152,7 +152,18 @@ class Hub:
 
         self.store.submit(operation, finished, urgent=urgent)
 
-    def line(self, what: str, **fields: Any) -> str:
+    def mark_surely(
+        self, id: str, line: str, then: Callable[[], None], *, urgent: bool = True, **columns: Any
+    ) -> None:
+        """Set columns of message `id` and append a line to its log, surely; then call `then`."""
+        self.store_surely(lambda store: store.mark(id, line, **columns), then, urgent=urgent)
+
+    def forget_endpoint(self, name: str, done: Callable[[Any], None] | None = None) -> None:
+        """Know the name no longer, here and in the store; then `done`."""
+        del self.endpoints[name]
+        self.store.submit(lambda store: store.forget_endpoint(name), done)
+
+    def log_line(self, what: str, **fields: Any) -> str:
         """Return one line for a message's log: `t` is wall seconds."""
         told = {"t": self.clock.wall(), "what": what, **fields}
         return msgspec.json.encode(told).decode() + "\n"

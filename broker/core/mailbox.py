@@ -1,5 +1,5 @@
 """
-DeadLetterFilter message of one endpoint goes out next (PROTOCOL.md section 7).
+Which message of one endpoint goes out next (PROTOCOL.md section 7).
 
 Rule 1: pure; `now` is an argument. Rule 2: order is kept per lane; one message per lane is out,
 unless its receiver asked for the next (`more`). Rule 3: no bodies in here: what waits, waits on
@@ -15,7 +15,7 @@ from typing import Final, Self
 from wakebus.broker.protocol.delivery_state import ENDS, DeliveryState
 from wakebus.broker.store.rows import Put, Row
 
-LANE_MORE: Final = 64  # messages of one lane in one receiver's hands, with `more`
+LANE_MORE: Final = 64  # messages of one lane in flight to one receiver, with `more`
 
 
 class MailboxEntry:
@@ -206,7 +206,7 @@ class Mailbox:
                 self._list(name, lane)
 
     def adopt(self, id: str) -> None:
-        """The holder has this message in its hands already: it is out, unsent."""
+        """The holder has this message already: it is out, unsent."""
         entry = self.entries[id]
         if not entry.out:
             lane = self._lanes[entry.lane]

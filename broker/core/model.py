@@ -32,8 +32,8 @@ class Effects(NamedTuple):
     """
     What the hub does to the world; none of it waits, and all is called by the router thread.
 
-    `post(connection, frame)` and `publish(frame)`: whether it was taken. `figures(done)`: calls
-    `done` with what passed the topic plane.
+    `post(connection, frame)` and `publish(frame)`: whether it was taken. `request_figures(done)`:
+    calls `done` with what passed the topic plane.
     """
 
     post: Callable[[bytes, bytes], bool]
@@ -41,7 +41,7 @@ class Effects(NamedTuple):
     fail: Callable[[ClientRequest, WakebusError], None]
     store: Writer
     publish: Callable[[bytes], bool]
-    figures: Callable[[Callable[[Figures], None]], None]
+    request_figures: Callable[[Callable[[Figures], None]], None]
 
 
 class Connection:

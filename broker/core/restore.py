@@ -29,17 +29,19 @@ def load(hub: Hub, store: Store) -> None:
         entry.announced = receipt_word(DeliveryState(row["state"]))
         endpoint.mailbox.add(entry)
         if row["state"] != DeliveryState.QUEUED:
-            _in_hand(hub, endpoint, entry, row, store)
+            _restore_delivery(hub, endpoint, entry, row, store)
 
 
-def _in_hand(hub: Hub, endpoint: Endpoint, entry: MailboxEntry, row: Row, store: Store) -> None:
+def _restore_delivery(
+    hub: Hub, endpoint: Endpoint, entry: MailboxEntry, row: Row, store: Store
+) -> None:
     """Take up a delivery that was with a holder when the broker ended."""
     if endpoint.holder is None:  # killed between two commits: it had left
         entry.redelivered = True
         entry.started_before |= row["state"] == DeliveryState.STARTED
         return
     entry.state, entry.token = DeliveryState(row["state"]), row["token"]
-    endpoint.mailbox.adopt(entry.id)  # in its holder's hands, until that one is gone
+    endpoint.mailbox.adopt(entry.id)  # its holder has it, until that one is gone
     if entry.token and (stored := store.find(entry.id)):
         message = json.loads(stored["message"])
         path = tuple(message.get("path", ()))

@@ -35,7 +35,7 @@ _COLUMNS: Final = (
 
 
 def main(argv: list[str] | None = None) -> int:
-    """MailboxEntry point of `hermes-busd`."""
+    """Entry point of `hermes-busd`."""
     args = _parser().parse_args(argv)
     try:
         return int(args.run(args))

@@ -3,7 +3,7 @@ The topic plane: XSUB in, XPUB out, libzmq's own proxy between them (EVENTS.md s
 
 Rule 1: the sockets are made, secured and bound before the proxy's thread starts; afterwards it
 alone touches them. Rule 2: no Python runs per event. Rule 3: if the thread ends by itself, the
-daemon ends at once: a bus that swallows events in silence is worse than none.
+broker ends at once: a bus that swallows events in silence is worse than none.
 """
 
 import logging
@@ -37,7 +37,7 @@ SUBSCRIPTIONS_HWM: Final = 100_000
 
 class Proxy:
     """
-    Made by the daemon, asked by the router thread.
+    Made by the process, asked by the router thread.
 
     `control`: readable when it has answered. `publisher`: the broker's own, readable when what is
     subscribed has changed: that is why it is an XPUB.

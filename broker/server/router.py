@@ -119,8 +119,8 @@ class Router:
         """Serve until `stop`, or while that holds; then `wake` makes it look."""
         goes_on = while_ or (lambda: not self._stopping)
         poller = zmq.Poller()
-        plane = (self._proxy.publisher, self._proxy.control)
-        for source in (self._socket, self._monitor, self._wake_read, *plane):
+        proxy_sockets = (self._proxy.publisher, self._proxy.control)
+        for source in (self._socket, self._monitor, self._wake_read, *proxy_sockets):
             poller.register(source, zmq.POLLIN)
         while goes_on():
             events = dict(poller.poll(int(self._hub.timers.run_due() * 1000) + 1))

@@ -25,6 +25,7 @@ COLUMNS: Final = (
     "sender",
     "endpoint",
     "lane",
+    "key",
     "reply_to",
     "cause",
     "type",
@@ -35,6 +36,7 @@ COLUMNS: Final = (
     "asks",
     "claimed",
     "message",
+    "done",
     "log",
 )
 # Few sizes, so that the statements stay prepared; SQLite takes 32,766 values in one.
@@ -75,7 +77,7 @@ def put_many(db: sqlite3.Connection, quota: Quota, puts: Sequence[Put]) -> list[
     db.execute("SAVEPOINT many")
     try:
         quota.reserve(sum(len(put.blob) for put in puts if put.bounded))
-        last = _insert(db, [_values(put) for put in puts])
+        last = insert(db, [values_of(put, DeliveryState.QUEUED) for put in puts])
     except (sqlite3.IntegrityError, sqlite3.DataError, BrokerUnavailable):
         db.execute("ROLLBACK TO many")
         return []
@@ -87,7 +89,7 @@ def put_many(db: sqlite3.Connection, quota: Quota, puts: Sequence[Put]) -> list[
     return [{"seq": first + n, "id": id, **fresh} for n, id in enumerate(ids)]
 
 
-def _insert(db: sqlite3.Connection, rows: list[tuple[Any, ...]]) -> int:
+def insert(db: sqlite3.Connection, rows: Sequence[tuple[Any, ...]]) -> int:
     """Insert all; return the last `seq`. They follow each other: nobody else writes."""
     start = last = 0
     for size in ROWS:
@@ -106,22 +108,25 @@ def _statement(rows: int) -> str:
 _INSERT: Final = {rows: _statement(rows) for rows in ROWS}
 
 
-def _values(put: Put) -> tuple[Any, ...]:
+def values_of(put: Put, state: DeliveryState) -> tuple[Any, ...]:
+    """Return the row of a message that is queued, or handled as soon as it is stored."""
     msg = put.message
     return (
         msg.id,
         msg.sender,
         msg.to,
         msg.lane,
+        msg.key,
         msg.reply_to,
         msg.cause,
         msg.type,
-        DeliveryState.QUEUED,
+        state,
         len(put.blob),
         put.accepted,
         put.deadline,
         put.asks,
         put.claimed,
         put.blob,
+        put.accepted if state is DeliveryState.HANDLED else None,
         put.log,
     )

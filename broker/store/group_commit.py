@@ -3,7 +3,7 @@ The writer thread: runs operations on the store in batches, each one commit (PRO
 
 Rule 1: only this thread touches the store's connection; others hand it small operations. Rule 2:
 what has queued is run together and committed once; `done` is called with a result only after that
-commit. Rule 3: if this thread fails in a way nobody planned, the daemon ends at once: a mute broker
+commit. Rule 3: if this thread fails in a way nobody planned, the broker ends at once: a mute broker
 is worse than none.
 """
 

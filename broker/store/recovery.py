@@ -84,9 +84,8 @@ def _check_file(path: Path) -> None:
     if not head:
         log.critical("%s is empty: whatever was stored in it is gone", path)
     if _head(Path(f"{path}-wal"))[:4] not in (b"", b"\0" * 4, *WAL_MAGIC):
-        raise sqlite_file.damage(
-            "its write-ahead log is garbage"
-        )  # SQLite would drop it without a word
+        # SQLite would drop it without a word.
+        raise sqlite_file.damage("its write-ahead log is garbage")
     try:
         # To read: a connection that may write would move a newer broker's log into the file.
         db = sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)

@@ -126,31 +126,8 @@ class Store:
         if put.bounded:
             self.quota.reserve(len(put.blob))
         state = DeliveryState.HANDLED if kept else DeliveryState.QUEUED
-        cursor = self._db.execute(
-            "INSERT INTO message (id, sender, endpoint, lane, key, reply_to, cause, type, state,"
-            " size, accepted, deadline, asks, claimed, message, done, log)"
-            " VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
-            (
-                msg.id,
-                msg.sender,
-                msg.to,
-                msg.lane,
-                msg.key,
-                msg.reply_to,
-                msg.cause,
-                msg.type,
-                state,
-                len(put.blob),
-                put.accepted,
-                put.deadline,
-                put.asks,
-                put.claimed,
-                put.blob,
-                put.accepted if kept else None,
-                put.log,
-            ),
-        )
-        return {"seq": cursor.lastrowid, "id": msg.id, "state": state, "fresh": True}
+        seq = batch_insert.insert(self._db, [batch_insert.values_of(put, state)])
+        return {"seq": seq, "id": msg.id, "state": state, "fresh": True}
 
     def _by_key(self, put: Put) -> Row | None:
         msg = put.message  # a claimed sender's key must not swallow what the true one sends

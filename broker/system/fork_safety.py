@@ -3,7 +3,7 @@ What a fork means for a client: it stays the parent's, and the child has one of 
 
 Rule 1: the parent notices nothing; nothing of it is said, closed or taken from the child. Rule 2:
 in the child the same object is a new client. It connects at its first use, under a new instance,
-with no names, no subscriptions and nothing in hand; what is still the parent's (a delivery, a
+with no names, no subscriptions and nothing in flight; what is still the parent's (a delivery, a
 request on its way) raises NotRunning there. Rule 3: nothing of libzmq that was inherited is used in
 the child, not even to close it: its descriptors are shared, and its threads are not there. They
 stay open until the child ends or executes another program. Rule 4: no lock of the parent is taken

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from wakebus.broker.core.dispatch import commit_end, dispatch, nothing
+from wakebus.broker.core.dispatch import commit_end, dispatch, do_nothing
 from wakebus.broker.core.hub import Hub
 from wakebus.broker.core.mailbox import MailboxEntry
 from wakebus.broker.core.model import ClientRequest, Endpoint, TokenOwner, digest
@@ -27,7 +27,6 @@ from wakebus.broker.protocol.delivery_state import (
 )
 from wakebus.broker.protocol.message import MAX_HOPS, MAX_PATH, check_name
 from wakebus.broker.protocol.outcome import MAX_LATER_S, MAX_OUTCOME, MAX_REASON, WORK
-from wakebus.broker.store.store import Store
 
 
 def _entry(hub: Hub, request: ClientRequest) -> tuple[Endpoint, MailboxEntry | None, str]:
@@ -61,7 +60,7 @@ def got(hub: Hub, request: ClientRequest) -> None:
 
 
 def mark_held(
-    hub: Hub, endpoint: Endpoint, entry: MailboxEntry, done: Callable[[], None] = nothing
+    hub: Hub, endpoint: Endpoint, entry: MailboxEntry, done: Callable[[], None] = do_nothing
 ) -> bool:
     """The holder has it: store that, then `done`; return False where nothing changes."""
     endpoint.mailbox.adopt(entry.id)  # said of a message that was on its way back, too
@@ -69,7 +68,7 @@ def mark_held(
     if state is None:
         return False
     entry.state = state
-    line = hub.line("held", by=endpoint.name, pid=_pid(endpoint), attempt=entry.deaths + 1)
+    line = hub.log_line("held", by=endpoint.name, pid=_pid(endpoint), attempt=entry.deaths + 1)
     _record(hub, endpoint, entry, line, done, urgent=False)
     return True
 
@@ -86,7 +85,7 @@ def started(hub: Hub, request: ClientRequest) -> None:
     endpoint.mailbox.adopt(id)
     entry.work = ""
     entry.state = NEXT.get((entry.state, DeliveryEvent.STARTED), entry.state)
-    line = hub.line("started", by=endpoint.name, pid=_pid(endpoint))
+    line = hub.log_line("started", by=endpoint.name, pid=_pid(endpoint))
     answer = partial(hub.reply, request, {"id": id})
     _record(hub, endpoint, entry, line, answer, token=entry.token)
 
@@ -130,19 +129,14 @@ def _record(
         hub.events.announce_message(receipt_word(state), endpoint.name, entry)
         answer_waiters(hub, entry.id)
 
-    mark = partial(_mark, id=entry.id, line=line, state=state, **columns)
-    hub.store_surely(mark, done, urgent=urgent)
-
-
-def _mark(store: Store, *, id: str, line: str, **columns: Any) -> None:
-    store.mark(id, line, **columns)
+    hub.mark_surely(entry.id, line, done, urgent=urgent, state=state, **columns)
 
 
 def handled(hub: Hub, request: ClientRequest) -> None:
     """Verb `handled`: the work is done, `outcome` says how."""
     endpoint, entry, id = _entry(hub, request)
     outcome = _outcome(request.payload)
-    line = hub.line("handled", by=endpoint.name, pid=_pid(endpoint))
+    line = hub.log_line("handled", by=endpoint.name, pid=_pid(endpoint))
     _finish(hub, request, endpoint, entry, id, DeliveryState.HANDLED, line, outcome, None)
 
 
@@ -154,7 +148,7 @@ def refused(hub: Hub, request: ClientRequest) -> None:
     if not isinstance(reason, str):
         raise BadMessage("refused: `reason` is a text")
     reason = reason[:MAX_REASON]
-    line = hub.line("refused", by=endpoint.name, pid=_pid(endpoint), reason=reason)
+    line = hub.log_line("refused", by=endpoint.name, pid=_pid(endpoint), reason=reason)
     _finish(hub, request, endpoint, entry, id, DeliveryState.REFUSED, line, outcome, reason)
 
 
@@ -224,7 +218,7 @@ def later(hub: Hub, request: ClientRequest) -> None:
     entry.work = work or entry.work
     said = {"reason": why, "work": work}
     facts = {"after_s": after, **{name: value for name, value in said.items() if value}}
-    line = hub.line("later", by=endpoint.name, pid=_pid(endpoint), **facts)
+    line = hub.log_line("later", by=endpoint.name, pid=_pid(endpoint), **facts)
     _record(hub, endpoint, entry, line, partial(hub.reply, request, {"id": id}), token=None)
     hub.timers.later(max(after, 0.001), lambda: dispatch(hub, endpoint))
     dispatch(hub, endpoint)  # its place in the window is free for another lane

@@ -67,7 +67,7 @@ def _ids(payload: dict[str, Any]) -> list[str]:
 def retry(hub: Hub, request: ClientRequest) -> None:
     """Verb `retry`: dead letters go back to the end of their lanes; `force`: also in doubt."""
     ids, force = _ids(request.payload), request.payload.get("force") is True
-    line = partial(hub.line, "retried", **requester(hub, request))
+    line = partial(hub.log_line, "retried", **requester(hub, request))
 
     def looked(found: LookupResult | WakebusError) -> None:
         if isinstance(found, WakebusError):

@@ -94,4 +94,4 @@ def reply_page(
 
 
 def _with_wall_times(hub: Hub, row: Row) -> Row:
-    return row | {name: hub.shown(row[name]) for name in ("accepted", "ended") if name in row}
+    return row | {name: hub.wall_time(row[name]) for name in ("accepted", "ended") if name in row}

@@ -35,7 +35,7 @@ def inbox(hub: Hub, request: ClientRequest) -> None:
     name = check_name(payload.get("name"), "name")
     ended, after, limit = payload.get("all") is True, page_start(payload), page_limit(payload)
     if name not in hub.endpoints:
-        raise hub.unknown(name)
+        raise hub.unknown_target(name)
     hub.store.submit(
         lambda store: dead_letters.inbox(store.db, name, ended=ended, after=after, limit=limit),
         partial(reply_page, hub, request, "messages", partial(_with_state, hub, name)),
@@ -43,7 +43,7 @@ def inbox(hub: Hub, request: ClientRequest) -> None:
 
 
 def _with_state(hub: Hub, name: str, row: Row) -> Row:
-    """What has gone out and is not confirmed yet is in hand, too."""
+    """What has gone out and is not confirmed yet is held, too."""
     endpoint = hub.endpoints.get(name)
     entry = endpoint.mailbox.entries.get(row["id"]) if endpoint else None
     out = entry is not None and entry.out and row["state"] == DeliveryState.QUEUED

@@ -35,7 +35,7 @@ def describe(hub: Hub, endpoint: Endpoint) -> dict[str, Any]:
         "epoch": endpoint.epoch,
         "queued": len(endpoint.mailbox) - len(endpoint.mailbox.out),
         "in_hand": len(endpoint.mailbox.out),
-        "seen": hub.shown(endpoint.seen),
+        "seen": hub.wall_time(endpoint.seen),
     }
     if holder:
         data |= {"pid": holder.process.pid, "beat_age_s": round(max(0.0, now - holder.beat), 1)}
@@ -65,7 +65,7 @@ def forget(hub: Hub, request: ClientRequest) -> None:
     name = check_name(request.payload.get("name"), "name")
     endpoint = hub.endpoints.get(name)
     if endpoint is None:
-        raise hub.unknown(name)
+        raise hub.unknown_target(name)
     holder = endpoint.holder
     if holder and not holder.silent(hub.clock.mono(), hub.settings.stale_s):
         raise Refused(f"{name} is held by process {holder.process.pid}; stop it first")
@@ -75,9 +75,7 @@ def forget(hub: Hub, request: ClientRequest) -> None:
         conn.names.discard(name)
     if holder:
         hub.announce_holder(endpoint, holder.process.pid, up=False)
-    del hub.endpoints[name]
-    answer = _answer(hub, request, {"name": name})
-    hub.store.submit(lambda store: store.forget_endpoint(name), answer)
+    hub.forget_endpoint(name, _answer(hub, request, {"name": name}))
 
 
 def _answer(hub: Hub, request: ClientRequest, payload: dict[str, Any]) -> Any:
@@ -126,7 +124,7 @@ def _traced(hub: Hub, row: Row) -> dict[str, Any]:
 
 
 def _within_limits(messages: list[dict[str, Any]]) -> dict[str, Any]:
-    """Leave out the newest of a long story, so that the answer fits into a frame."""
+    """Leave out the newest of a long lineage, so that the answer fits into a frame."""
     sizes = itertools.accumulate(len(wire.dumps(message)) for message in messages)
     fit = sum(size < wire.MAX_BODY for size in sizes)
     return {"messages": messages[:fit], "left_out": len(messages) - fit}
@@ -165,4 +163,4 @@ def status(hub: Hub, request: ClientRequest) -> None:
     def counted(moved: dict[str, int]) -> None:
         hub.store.submit(lambda store: store.counts(), partial(looked, moved))
 
-    hub.figures(counted)
+    hub.request_figures(counted)

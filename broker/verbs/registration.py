@@ -3,7 +3,7 @@ Names are claimed, kept and lost: the verbs `hello`, `register`, `unregister`, `
 (PROTOCOL.md section 5).
 
 Rule 1: a grant is stored before it is answered. Rule 2: a returning instance keeps its epoch and
-what it has in its hands. Rule 3: a process that is gone loses its names at the next look.
+what it has in flight. Rule 3: a process that is gone loses its names at the next look.
 """
 
 import sys
@@ -123,7 +123,7 @@ def _registered(
 
 
 def unregister(hub: Hub, request: ClientRequest) -> None:
-    """Verb `unregister`: give a name up; what was in hand goes back, no attempt counted."""
+    """Verb `unregister`: give a name up; what was in flight goes back, no attempt counted."""
     name = request.payload.get("name")
     endpoint = hub.endpoints.get(name) if isinstance(name, str) else None
     holder = endpoint.holder if endpoint else None

@@ -90,8 +90,8 @@ def _origin(hub: Hub, request: ClientRequest, message: Message) -> tuple[Message
 def _first_lines(
     hub: Hub, request: ClientRequest, message: Message, claimed: bool, ahead: int, live: bool
 ) -> str:
-    accepted = hub.line("accepted", by=message.sender, pid=request.pid, claimed=claimed)
-    return accepted + hub.line("queued", live=live, ahead=ahead)
+    accepted = hub.log_line("accepted", by=message.sender, pid=request.pid, claimed=claimed)
+    return accepted + hub.log_line("queued", live=live, ahead=ahead)
 
 
 def _stored(
@@ -103,7 +103,7 @@ def _stored(
     ahead: int,
 ) -> None:
     if isinstance(result, UnknownTarget):
-        hub.fail(request, hub.unknown(put.message.to, **result.data))
+        hub.fail(request, hub.unknown_target(put.message.to, **result.data))
         return
     if isinstance(result, WakebusError):
         hub.fail(request, result)

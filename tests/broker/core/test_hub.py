@@ -32,7 +32,7 @@ def test_a_name_is_known_for_thirty_days(bench: Bench) -> None:
     bench.pass_time(29 * DAY)
     assert hub.known("e")
     bench.pass_time(2 * DAY)
-    assert not hub.known("e") and hub.near("ee") == []
+    assert not hub.known("e") and hub.near_names("ee") == []
 
 
 def test_what_makes_a_name_known_for_longer(bench: Bench) -> None:
@@ -61,7 +61,7 @@ def test_near_names_among_very_many(bench: Bench) -> None:
         bench.hub.endpoint(f"agent-{n}").declared = True
     bench.hub.endpoint("worker-alpha").declared = True
     assert len(_alike("agent-77777", bench.hub.endpoints)) == NEAR_MOST
-    assert bench.hub.near("worker-alhpa") == ["worker-alpha"]
+    assert bench.hub.near_names("worker-alhpa") == ["worker-alpha"]
 
 
 def test_what_has_happened_is_stored_until_the_disk_takes_it(bench: Bench) -> None:
@@ -106,5 +106,5 @@ def test_what_people_read_has_the_right_age(bench: Bench) -> None:
     stamp = bench.hub.bus_time()
     bench.pass_time(100)
     bench.wall -= 30 * DAY
-    assert bench.hub.shown(stamp) == pytest.approx(bench.wall - 100)
-    assert bench.hub.shown(0.0) == 0.0
+    assert bench.hub.wall_time(stamp) == pytest.approx(bench.wall - 100)
+    assert bench.hub.wall_time(0.0) == 0.0

@@ -1,4 +1,4 @@
-"""DeadLetterFilter message of one endpoint goes out next."""
+"""Which message of one endpoint goes out next."""
 
 from collections import defaultdict
 from random import Random
