@@ -11,3 +11,12 @@ Text and files to `platform:chat_id`. The contract: ADAPTERS.md. A platform is o
     pacing/    whether it may go out now            courier/   the service
     inspect/   what people ask beforehand
 """
+
+from importlib import import_module
+from typing import Any
+
+
+def __getattr__(name: str) -> Any:
+    if name == "marks":  # what markdown/ was called when adapters of other packages were written
+        return import_module("wakebus.adapters.markdown")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

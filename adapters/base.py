@@ -8,6 +8,7 @@ an older adapter stays an adapter.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any, ClassVar, Final, Literal, Protocol
 from urllib.parse import urlsplit
 
@@ -256,3 +257,18 @@ def length(text: str, unit: Unit) -> int:
     if unit == "characters":
         return len(text)
     return len(text.encode()) if unit == "bytes" else len(text.encode("utf-16-le")) // 2
+
+
+# What adapters of other packages import from here, and where it is now.
+_MOVED: Final = {
+    "Uncertain": ("wakebus.adapters.errors", "Uncertain"),
+    "Word": ("wakebus.adapters.errors", "Result"),
+    "json_object": ("wakebus.adapters.kit.responses", "json_object"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MOVED:
+        module, now = _MOVED[name]
+        return getattr(import_module(module), now)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

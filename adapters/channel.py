@@ -7,7 +7,8 @@ means: settings/home_channel.py.
 
 import re
 import unicodedata
-from typing import Final, NamedTuple
+from importlib import import_module
+from typing import Any, Final, NamedTuple
 
 from wakebus.adapters.errors import BadChannel
 from wakebus.broker.protocol.message import MAX_CHANNEL
@@ -69,3 +70,9 @@ def split_thread(text: str, what: str) -> tuple[str, str | None]:
     if not thread:
         raise BadChannel(f"{what}: no thread after {_THREAD!r}; write {_THREAD}ID")
     return head, thread
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("home_variable", "resolve"):  # both were here
+        return getattr(import_module("wakebus.adapters.settings.home_channel"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

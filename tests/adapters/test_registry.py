@@ -1,13 +1,18 @@
 """Adapters by entry point."""
 
+import sys
 from importlib.metadata import EntryPoint
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 
-from wakebus.adapters import registry
-from wakebus.adapters.errors import BrokenAdapter, UnknownAdapter
+from wakebus import adapters
+from wakebus.adapters import base, channel, registry
+from wakebus.adapters.errors import BrokenAdapter, Uncertain, UnknownAdapter
 from wakebus.adapters.platforms.console import Console
+from wakebus.adapters.settings import home_channel
 
 
 def entry(name: str, value: str) -> dict[str, EntryPoint]:
@@ -66,6 +71,45 @@ def install(folder: Path, name: str) -> None:
     info.mkdir()
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}-7f3a\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text(f"[{registry.GROUP}]\n{name} = {name}_7f3a:Own\n")
+
+
+EARLIER = """
+from wakebus.adapters import marks
+from wakebus.adapters.base import Response, Uncertain, Word, json_object
+from wakebus.adapters.channel import home_variable, parse, resolve
+
+
+class Own:
+    def shown(self, text):
+        return marks.plain(text)
+
+    def read(self, body):
+        return json_object(Response(200, body))
+"""
+
+
+def test_one_that_was_written_for_earlier_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ADP-1.7: what such a package imports of the contract is found, wherever it is now."""
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(registry, "_last", None)
+    install(tmp_path, "earlier")
+    (tmp_path / "earlier_7f3a.py").write_text(EARLIER)
+    own: Any = registry.load("earlier")
+    assert own().shown("**a**") == "a" and own().read(b'{"b": 1}') == {"b": 1}
+    with pytest.raises(Uncertain):
+        own().read(b"<html>")
+    module = sys.modules["earlier_7f3a"]
+    assert vars(module)["resolve"] is home_channel.resolve
+    assert vars(module)["home_variable"] is home_channel.home_variable
+
+
+@pytest.mark.parametrize("module", [adapters, base, channel])
+def test_no_other_name_is_found(module: ModuleType) -> None:
+    """A name that none of them has is an error as everywhere."""
+    with pytest.raises(AttributeError, match="'nothing_7f3a'"):
+        _ = module.nothing_7f3a
 
 
 def test_one_that_was_just_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
