@@ -48,11 +48,11 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ] = 64 << 20
     window_lanes: Annotated[
         int,
-        _number("lanes", "lanes of one endpoint that are in its holder's hands; others wait"),
+        _number("lanes", "lanes of one endpoint in flight to its holder; others wait"),
     ] = 64
     window_bytes: Annotated[
         int,
-        _bytes("bytes that are in one holder's hands; what is beyond waits on disk"),
+        _bytes("bytes in flight to one holder; what is beyond waits on disk"),
     ] = 4 << 20
     attempts: Annotated[
         int,

@@ -1,5 +1,5 @@
 """
-The files of messages in the courier's hands: read when their turn comes, removed when they are old.
+The files of messages in flight: read when their turn comes, removed when they are old.
 
 Rule 1: a copy outlives the end of its message by an hour: killed before the broker has stored that
 end, the courier sees the message again, and must not take it for one whose file was lost. Rule 2:

@@ -21,7 +21,7 @@ PURGE_ROWS: Final = 1_000
 
 
 class MessageRow(NamedTuple):
-    """What is known of a message: in whose hands it was, where it went, and its parts."""
+    """What is known of a message: under which epoch it was tried, where it went, and its parts."""
 
     epoch: int
     chat: str
@@ -30,7 +30,7 @@ class MessageRow(NamedTuple):
 
 
 class PartEnd(NamedTuple):
-    """How a part ended, and in whose hands."""
+    """How a part ended, and under which epoch."""
 
     epoch: int
     result: Result
@@ -93,7 +93,7 @@ def end_part(db: sqlite3.Connection, message: str, number: int, ended: PartEnd) 
 
 
 def finish_message(db: sqlite3.Connection, message: str, epoch: int, now: float) -> None:
-    """Keep that a message has ended in this epoch's hands."""
+    """Keep that a message has ended under this epoch."""
     ended = "UPDATE message SET ended=1, at=? WHERE id=? AND epoch=?"
     db.execute(ended, (now, message, epoch))
 

@@ -5,4 +5,5 @@ What people ask beforehand; nothing is sent to a chat.
     rate_settings    how fast each may be written to, as settings
     dry_run          what a text or a file would become
     credential_check whether the platform takes the credential
+    check_all        the same of several platforms at once
 """

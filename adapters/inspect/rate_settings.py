@@ -26,6 +26,7 @@ class RateSetting(NamedTuple):
     name: str
     default: str
     description: str
+    unit: str = "messages/seconds"
 
 
 def rate_settings(load: Callable[[str], type[Adapter]] = registry.load) -> Iterator[RateSetting]:

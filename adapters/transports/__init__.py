@@ -1,4 +1,9 @@
-"""What performs a Request, by its URL's scheme; the only place that imports httpx and Apprise."""
+"""
+What performs a Request, by its URL's scheme; the only place that imports httpx and Apprise.
+
+    https         the network                        console_log   files, for people who watch
+    apprise_call  services by Apprise's library
+"""
 
 from pathlib import Path
 from typing import TextIO

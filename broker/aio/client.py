@@ -27,7 +27,7 @@ from wakebus.broker.aio.loop_bridge import resolve
 from wakebus.broker.aio.loop_calls import LoopCalls
 from wakebus.broker.aio.subscription import AsyncSubscription, Subscribing
 from wakebus.broker.client.calls import Call, Calls, PagedCall, ReplyRow
-from wakebus.broker.client.core import ClientCore
+from wakebus.broker.client.core import ClientCore, ClientStatus
 from wakebus.broker.client.delivery import AsyncDelivery, Delivery
 from wakebus.broker.client.in_flight import (
     Handler,
@@ -75,7 +75,7 @@ def _async_pages(
     return called
 
 
-class AsyncClient:
+class AsyncClient(ClientStatus):
     """
     A connection to the broker of this machine, for one event loop.
 
@@ -85,7 +85,7 @@ class AsyncClient:
 
     def __init__(self, socket: str | None = None, *, timeout: float = 5.0) -> None:
         self._timeout = timeout
-        self._core = ClientCore(socket, self._start_handler)
+        super().__init__(ClientCore(socket, self._start_handler))
         self._runner = LoopCalls(self._core, timeout)
 
     # --- what is asked of the broker: calls.py says what each call takes, returns, raises ---
@@ -151,11 +151,6 @@ class AsyncClient:
             self._core.connection.request("unregister", {"name": granted})
 
         return await self._runner.in_thread(claim, give_up)
-
-    @property
-    def names(self) -> dict[str, str]:
-        """The names held, in order: what was asked for, and as which it was granted."""
-        return self._core.names()
 
     def _start_handler(self, in_flight: InFlight, handler: Handler, delivery: Delivery) -> None:
         if not self._runner.post(self._start_task, in_flight, handler, delivery):
@@ -242,22 +237,7 @@ class AsyncClient:
             self._runner.start_task(found.run(handler))
         return found
 
-    @property
-    def dropped(self) -> int:
-        """Events of this client that could not go out: the broker was away, or its pipe full."""
-        return self._core.dropped
-
-    @property
-    def missed(self) -> int:
-        """Events that the subscriptions of this client have missed, as far as they know."""
-        return self._core.missed
-
     # --- the connection -------------------------------------------------------------------
-
-    @property
-    def address(self) -> str:
-        """Where the broker is looked for."""
-        return self._core.connection.address
 
     async def connected(self, timeout: float) -> bool:
         """Wait up to `timeout` seconds for a broker to be there; return whether one is."""

@@ -5,6 +5,7 @@ A client's message plane: connection, calls, registrations, deliveries in flight
     calls          what each call asks, no socket         connection   the IO thread
     registrations  the names that are held                in_flight    deliveries and their acks
     handler_pool   the handlers' threads                  delivery     what a handler is given
+    pending_request  a request on its way
 """
 
 from importlib import import_module

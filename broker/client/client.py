@@ -15,7 +15,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from wakebus.broker.client.calls import BrokerRequest, Call, Calls, PagedCall, ReplyRow
-from wakebus.broker.client.core import ClientCore
+from wakebus.broker.client.core import ClientCore, ClientStatus
 from wakebus.broker.errors import WakebusError
 
 if TYPE_CHECKING:  # a sender does not load them
@@ -51,7 +51,7 @@ def _sync_pages(
     return called
 
 
-class Client:
+class Client(ClientStatus):
     """
     A connection to the broker of this machine.
 
@@ -61,7 +61,7 @@ class Client:
 
     def __init__(self, socket: str | None = None, *, timeout: float = 5.0) -> None:
         self.timeout = timeout
-        self._core = ClientCore(socket)
+        super().__init__(ClientCore(socket))
 
     # --- what is asked of the broker: calls.py says what each call takes, returns, raises ---
 
@@ -99,7 +99,7 @@ class Client:
         Handlers run in threads, one per lane. What a handler returns is the outcome: a mapping
         (<= 16 KiB) or None for handled, `Later` or `Refusal`; an exception becomes a Refusal.
         `on_lost(why)`: the name went to another client for good. Registered again, also by
-        itself after a broker's restart, the client keeps what its handlers have in hand.
+        itself after a broker's restart, the client keeps what its handlers have in flight.
         `suffix`: while another client has `name`, hold `name-2`, `name-3` …; `names` tells which.
         That name is ephemeral: it ends 60 s after this client, with what waits for it.
 
@@ -108,11 +108,6 @@ class Client:
         return self._core.registrations().register(
             name, handler, on_lost, self.timeout, takeover=takeover, suffix=suffix
         )
-
-    @property
-    def names(self) -> dict[str, str]:
-        """The names held, in order: what was asked for, and as which it was granted."""
-        return self._core.names()
 
     # --- events (EVENTS.md) ---------------------------------------------------------------
 
@@ -156,22 +151,7 @@ class Client:
         """
         return self._core.topics().subscribe(pattern, handler, on_gap, self.timeout)
 
-    @property
-    def dropped(self) -> int:
-        """Events of this client that could not go out: the broker was away, or its pipe full."""
-        return self._core.dropped
-
-    @property
-    def missed(self) -> int:
-        """Events that the subscriptions of this client have missed, as far as they know."""
-        return self._core.missed
-
     # --- the connection -------------------------------------------------------------------
-
-    @property
-    def address(self) -> str:
-        """Where the broker is looked for."""
-        return self._core.connection.address
 
     def connected(self, timeout: float) -> bool:
         """Wait up to `timeout` seconds for a broker to be there; return whether one is."""

@@ -26,6 +26,33 @@ if TYPE_CHECKING:  # a sender does not load them
 CLOSE_S: Final = 2.0
 
 
+class ClientStatus:
+    """What `Client` and `AsyncClient` tell of themselves."""
+
+    def __init__(self, core: "ClientCore") -> None:
+        self._core = core
+
+    @property
+    def names(self) -> dict[str, str]:
+        """The names held, in order: what was asked for, and as which it was granted."""
+        return self._core.names()
+
+    @property
+    def dropped(self) -> int:
+        """Events of this client that could not go out: the broker was away, or its pipe full."""
+        return self._core.dropped
+
+    @property
+    def missed(self) -> int:
+        """Events that the subscriptions of this client have missed, as far as they know."""
+        return self._core.missed
+
+    @property
+    def address(self) -> str:
+        """Where the broker is looked for."""
+        return self._core.connection.address
+
+
 class ClientCore:
     """
     `socket`: path of the broker's socket, default from `bus/address.json`. `run`: has handlers run.

@@ -63,7 +63,7 @@ class Delivery(Arrival):
         self._send_ack(self, "started", self._start_fields(token), True)
 
     def take_more(self) -> None:
-        """Take the lane's next message too while this one is in hand (for coalescing)."""
+        """Take the lane's next message too while this one is in flight (for coalescing)."""
         self.takes_more = True
         self._send_ack(self, "got", {"more": True}, False)
 
@@ -80,6 +80,6 @@ class AsyncDelivery(Arrival):
         await self._await_ack(self._delivery, "started", self._start_fields(token))
 
     def take_more(self) -> None:
-        """Take the lane's next message too while this one is in hand (for coalescing)."""
+        """Take the lane's next message too while this one is in flight (for coalescing)."""
         self.takes_more = True
         self._delivery.take_more()

@@ -49,16 +49,23 @@ class LayeredSettings(BaseSettings):
         return tuple(InitSettingsSource(settings_cls, dict(layer)) for layer in cls.layers)
 
 
-def broker_model(*layers: Mapping[str, Any]) -> type[LayeredSettings]:
+def layered_model(
+    name: str, doc: str, definitions: Mapping[str, Any], layers: Sequence[Mapping[str, Any]]
+) -> type[LayeredSettings]:
     """Return the model; called, it gives what holds by these layers, or raises ValidationError."""
-    definitions: dict[str, Any] = {
+    model = create_model(name, __doc__=doc, __base__=LayeredSettings, **definitions)
+    model.layers = layers
+    return model
+
+
+def broker_model(*layers: Mapping[str, Any]) -> type[LayeredSettings]:
+    """Return the model of the broker's settings."""
+    doc = "bus/wakebus.toml; each also a variable, WAKEBUS_<NAME>."
+    definitions = {
         field.name: (Annotated[field.kind, _about(field)], field.default)
         for field in fields().values()
     }
-    model = create_model("BrokerSettings", __base__=LayeredSettings, **definitions)
-    model.__doc__ = "bus/wakebus.toml; each also a variable, WAKEBUS_<NAME>."
-    model.layers = layers
-    return model
+    return layered_model("BrokerSettings", doc, definitions, layers)
 
 
 def _about(field: SettingField) -> Any:

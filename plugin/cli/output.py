@@ -2,7 +2,7 @@
 How a command speaks and ends: text for people, one JSON object for scripts, an exit status.
 
 Rule 1: what a peer wrote reaches the terminal without what could steer it. Rule 2: whether the
-reader of the output is still there changes no exit status: the message's fate decides that.
+reader of the output is still there changes no exit status: what became of the message does.
 Rule 3: with `--json` there is exactly one JSON object on standard output, also for an error.
 Rule 4: every error says the next step. Rule 5: notify-hermes imports this; nothing of weight.
 """

@@ -5,6 +5,13 @@ Rule 1: Hermes never suffers: what fails here is one line in its log, and Hermes
 `register` runs in every process of Hermes, also in those that end at once; it opens nothing and
 loads nothing of weight. Rule 3: called again (plugins are discovered anew, or are installed twice),
 tools and hooks are there again, once; the process stays one endpoint.
+
+    runtime         the process on the bus             membership  from joining to leaving
+    hooks           what Hermes's plugin hooks tell    endpoint_name  as what it is known
+    gateway_events  what its gateway hooks tell        status      how it stands
+    host_api/       Hermes from inside                 shared/     what several of these need
+    gateway/, terminal/  the two kinds of host         tools/      what is called
+    gateway_hook/   what the gateway loads by itself
 """
 
 import logging

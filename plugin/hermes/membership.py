@@ -25,6 +25,7 @@ from wakebus.plugin.prompt.pending_context import Context, context_file
 from wakebus.plugin.receive.answers import Answers
 from wakebus.plugin.receive.dispatch import Dispatch
 from wakebus.plugin.receive.event_rules import RuleSubscriptions
+from wakebus.plugin.receive.host import Host
 from wakebus.plugin.receive.maintenance import Maintenance, print_warnings, start_broker
 from wakebus.plugin.receive.message_file import remove_stale_files
 from wakebus.plugin.receive.terminal_output import TerminalOutput
@@ -37,9 +38,8 @@ GONE: Final = "the broker is gone; what is sent here waits until it is back"
 BACK: Final = "the broker is back"
 STOPPED: Final = "the broker was stopped by hand; start it: hermes-busd start"
 
-
-MakeHost = Callable[[LiveHost, str, Answers, threading.Event], tuple[Any, Any]]
-"""Returns a Host (receive/host.py) for an endpoint's name, and the screen for its prints."""
+# Returns the host for an endpoint's name, and what its prints go to.
+MakeHost = Callable[[LiveHost, str, Answers, threading.Event], tuple[Host, TerminalOutput]]
 
 
 class Membership:
@@ -128,24 +128,24 @@ class Membership:
     def _open(self, name: str, rules: RulesFile, client: Client) -> None:
         """Make what receives as `name`; messages wait for it in `_receive`."""
         answers = Answers(client, name, self._stop)
-        self.host, screen = self._make_host(self.live, name, answers, self._stop)
+        self.host, terminal = self._make_host(self.live, name, answers, self._stop)
         self.context = Context(context_file(bus_dir(), name))
-        self._dispatch = Dispatch(name, rules, self.host, self.context, terminal=screen)
+        self._dispatch = Dispatch(name, rules, self.host, self.context, terminal=terminal)
         events = RuleSubscriptions(client, name, rules, self._say)
         self._maintenance = Maintenance(client, rules, events, self._say)
         self.endpoint = name
 
     def _host(
         self, live: LiveHost, endpoint: str, answers: Answers, stop: threading.Event
-    ) -> tuple[Any, Any]:
-        """Return the host and the screen of `live`; `stop` is set when it leaves the bus."""
+    ) -> tuple[Host, TerminalOutput]:
+        """Return the host of `live`, and what its prints go to; `stop` is set when it leaves."""
         if live.mode == "cli":
-            from wakebus.plugin.hermes.terminal.console import CliScreen
+            from wakebus.plugin.hermes.terminal.console import CliOutput
             from wakebus.plugin.hermes.terminal.host import CliHost
 
             terminal = terminal_api(live.object)
             cli = CliHost(terminal, endpoint, answers, self._tracker, stop)
-            return cli, CliScreen(terminal.printer)
+            return cli, CliOutput(terminal.printer)
         from wakebus.plugin.hermes.gateway.host import GatewayHost
         from wakebus.plugin.hermes.shared.turn_grant import granted
 

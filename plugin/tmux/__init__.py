@@ -1,1 +1,5 @@
-"""Panes and keystrokes; knows no bus."""
+"""
+Panes and keystrokes; knows no bus.
+
+    panes       which pane a target names; pure      keystrokes  typing into it
+"""

@@ -1,1 +1,5 @@
-"""Commands about messages, events and endpoints: one verb, one file."""
+"""
+Commands about messages, events and endpoints: one verb, one file.
+
+    trace_text  what `trace` and `dead show` print of a message; no verb
+"""

@@ -1,1 +1,5 @@
-"""Commands about chats: one verb, one file."""
+"""
+Commands about chats: one verb, one file.
+
+    channels_text  what `channels` prints; no verb   results  what `send` tells of a text; no verb
+"""

@@ -1,1 +1,5 @@
-"""Commands that set wakebus up: one verb, one file."""
+"""
+Commands that set wakebus up: one verb, one file.
+
+    settings_model  what `settings` asks; no verb
+"""

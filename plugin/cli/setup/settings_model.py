@@ -8,8 +8,8 @@ is wrong is shown but the broker's own.
 """
 
 import os
-from collections.abc import Mapping
-from typing import Annotated, Any, Final, Literal, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import AfterValidator, Field, ValidationError, create_model
 
@@ -22,16 +22,27 @@ from wakebus.adapters.inspect.rate_settings import (
 )
 from wakebus.adapters.settings.environment import Environment, Values
 from wakebus.broker.paths import bus_dir
-from wakebus.broker.server.settings_model import LayeredSettings, broker_faults, broker_model
-from wakebus.broker.settings import BadSettings, fields, given_in_file, given_in_variables
+from wakebus.broker.server.settings_model import (
+    LayeredSettings,
+    broker_faults,
+    broker_model,
+    layered_model,
+)
+from wakebus.broker.settings import (
+    BadSettings,
+    SettingField,
+    fields,
+    given_in_file,
+    given_in_variables,
+)
 
-RATE_UNIT: Final = "messages/seconds"
+Group = Literal["broker", "courier"]
 
 
 class SettingRow(NamedTuple):
     """One setting in force; `source`: default, wakebus.toml, .env, or the name of a variable."""
 
-    group: Literal["broker", "courier"]
+    group: Group
     name: str
     value: bool | int | float | str
     unit: str
@@ -78,35 +89,13 @@ class SettingsInForce:
         values = broker_model(variables, in_file)().model_dump()
         sources = dict.fromkeys(in_file, "wakebus.toml")
         sources |= {key: fields()[key].variable for key in variables}
-        return [
-            SettingRow(
-                "broker",
-                field.name,
-                values[field.name],
-                field.unit,
-                field.default,
-                sources.get(field.name, "default"),
-                field.description,
-            )
-            for field in fields().values()
-        ]
+        return _rows("broker", fields().values(), values, sources)
 
     def _courier_rows(self) -> list[SettingRow]:
         in_file, inherited = self._layers(self.environment())
         values = courier_model(self.rates, in_file, inherited)().model_dump()
         sources = dict.fromkeys(inherited, "environment") | dict.fromkeys(in_file, ".env")
-        return [
-            SettingRow(
-                "courier",
-                name,
-                values[name],
-                RATE_UNIT,
-                rate.default,
-                sources.get(name, "default"),
-                rate.description,
-            )
-            for name, rate in self.rates.items()
-        ]
+        return _rows("courier", self.rates.values(), values, sources)
 
     def _layers(self, env: Values) -> tuple[dict[str, str], dict[str, str]]:
         """Return the rates that `.env` says, and those of the process's environment alone."""
@@ -122,22 +111,40 @@ class SettingsInForce:
         return f"{file}:{line}: {name}" if line else f"{file}: {name}"
 
 
+def _rows(
+    group: Group,
+    settings: Iterable[SettingField | RateSetting],
+    values: Mapping[str, Any],
+    sources: Mapping[str, str],
+) -> list[SettingRow]:
+    return [
+        SettingRow(
+            group,
+            one.name,
+            values[one.name],
+            one.unit,
+            one.default,
+            sources.get(one.name, "default"),
+            one.description,
+        )
+        for one in settings
+    ]
+
+
 def courier_model(
     rates: Mapping[str, RateSetting], *layers: Mapping[str, str]
 ) -> type[LayeredSettings]:
-    """Return the model; called, it gives what holds by these layers, or raises ValidationError."""
-    definitions: dict[str, Any] = {
+    """Return the model of the courier's rates."""
+    doc = "$HERMES_HOME/.env, or variables: COUNT/SECONDS, as 20/60, or off."
+    definitions = {
         rate.name: (Annotated[str, AfterValidator(check_rate), _about(rate)], rate.default)
         for rate in rates.values()
     }
-    model = create_model("CourierSettings", __base__=LayeredSettings, **definitions)
-    model.__doc__ = "$HERMES_HOME/.env, or variables: COUNT/SECONDS, as 20/60, or off."
-    model.layers = layers
-    return model
+    return layered_model("CourierSettings", doc, definitions, layers)
 
 
 def _about(rate: RateSetting) -> Any:
-    more: dict[str, Any] = {"unit": RATE_UNIT, "examples": ["20/60", "off"]}
+    more: dict[str, Any] = {"unit": rate.unit, "examples": ["20/60", "off"]}
     return Field(description=rate.description, json_schema_extra=more)
 
 

@@ -1,1 +1,5 @@
-"""An interactive `hermes` as a host of turns; knows no gateway."""
+"""
+An interactive `hermes` as a host of turns; knows no gateway.
+
+    host  turns between the person's own     console  prints, and prompts that are only text
+"""

@@ -20,16 +20,16 @@ def inert(text: str) -> str:
     return _PASTED.sub("(", text)
 
 
-class CliScreen:
+class CliOutput(TerminalOutput):
     """
-    A Screen (receive/terminal_output.py) above the prompt: what is being typed stays as it is.
+    Prints above the prompt: what is being typed stays as it is.
 
     `find_printer`: returns Hermes's own, or None; then standard output is used.
     """
 
     def __init__(self, find_printer: Callable[[], Callable[[str], object] | None]) -> None:
+        super().__init__()
         self._find_printer = find_printer
-        self._plain = TerminalOutput()
         out = sys.__stdout__  # under the prompt, sys.stdout is a proxy of it
         self.color = bool(out and not out.closed and out.isatty()) and not os.environ.get(
             "NO_COLOR"
@@ -43,5 +43,5 @@ class CliScreen:
                 printer(text)
                 return ""
         except Exception as exc:
-            return f"{self._plain.show(text)}{type(exc).__name__}: {exc}"[:200]
-        return self._plain.show(text)
+            return f"{super().show(text)}{type(exc).__name__}: {exc}"[:200]
+        return super().show(text)

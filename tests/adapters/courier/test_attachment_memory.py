@@ -1,4 +1,4 @@
-"""The files of messages in the courier's hands."""
+"""The files of messages in flight to the courier."""
 
 import os
 from contextlib import ExitStack

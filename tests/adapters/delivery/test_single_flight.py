@@ -1,4 +1,4 @@
-"""What is asked once, however many need it. (Under threads: test_tokens.py.)"""
+"""What is asked once, however many need it. (Under threads: test_access_tokens.py.)"""
 
 import pytest
 

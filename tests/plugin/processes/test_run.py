@@ -23,7 +23,7 @@ def nothing_is_left() -> Iterator[None]:
     """Rule 4: no thread, zombie or file descriptor is left by any test here."""
     run_process(
         ["/bin/sh", "-c", ":"], env=ENV, timeout=20
-    )  # the watcher of guard.py stays, one for all
+    )  # the watcher of orphan_guard.py stays, one for all
     me = psutil.Process()
     before, children = len(os.listdir("/dev/fd")), set(me.children())  # noqa: PTH208
     yield

@@ -434,7 +434,7 @@ def test_a_host_that_is_killed_in_the_middle_of_a_turn(
         time.sleep(0.5)  # a child may write before its host has told the watcher of it
         listener.kill()
         listener.wait()
-        until(lambda: gone(folder / "pid"))  # guard.py
+        until(lambda: gone(folder / "pid"))  # orphan_guard.py
         command = "cat > $FOLDER/prompt; echo ok"
         host = Host(
             broker.address, folder, "lead", DIRECTIVE, NOTE, command=command, bus=broker.folder

@@ -2,7 +2,7 @@
 
 import pytest
 
-from wakebus.plugin.hermes.terminal.console import CliScreen, inert
+from wakebus.plugin.hermes.terminal.console import CliOutput, inert
 
 
 def test_a_prompt_is_text() -> None:
@@ -15,7 +15,7 @@ def test_printing() -> None:
     """HERMES-4.7: by Hermes's own printer; colours survive, nothing else."""
     printed: list[str] = []
     assert (
-        CliScreen(lambda: printed.append).show("\x1b[31mred\x1b[0m \x1b[2Jx\x1b]0;title\x07") == ""
+        CliOutput(lambda: printed.append).show("\x1b[31mred\x1b[0m \x1b[2Jx\x1b]0;title\x07") == ""
     )
     assert printed[0].startswith("\x1b[31mred\x1b[0m ")
     assert printed[0].count("\x1b") == 2 and "\x07" not in printed[0]
@@ -23,10 +23,10 @@ def test_printing() -> None:
 
 def test_printing_without_a_prompt(capsys: pytest.CaptureFixture[str]) -> None:
     """HERMES-4.7: standard output, also where Hermes's printer fails; that is told."""
-    assert CliScreen(lambda: None).show("plain") == ""
+    assert CliOutput(lambda: None).show("plain") == ""
 
     def broken(text: str) -> None:
         raise RuntimeError("no terminal")
 
-    assert "no terminal" in CliScreen(lambda: broken).show("also")
+    assert "no terminal" in CliOutput(lambda: broken).show("also")
     assert capsys.readouterr().out == "plain\nalso\n"
