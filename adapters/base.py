@@ -205,11 +205,11 @@ class Progress(Protocol):
         """Return what earlier tries left."""
         ...
 
-    def found(self) -> str:
+    def chat_token(self) -> str:
         """Return the token of the chat in which parts were begun, "" where that is not known."""
         ...
 
-    def begin_part(self, number: int, now: float, found: str = "") -> None:
+    def begin_part(self, number: int, now: float, chat_token: str = "") -> None:
         """Remember, before a byte goes out, that this part's request begins, and in which chat."""
         ...
 

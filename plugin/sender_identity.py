@@ -1,5 +1,5 @@
 """
-Who sends: `--from`, a turn's token, `HERMES_BUS_ENDPOINT`, the tmux session, `cli` (design 6).
+Who sends: `--from`, a turn's token, `HERMES_BUS_ENDPOINT`, the tmux session, `cli`.
 
 Rule 1: YAML and tmux cost more than the rest of a send; they are asked, and imported, only when
 nothing before them answers. Rule 2: a name that was found is made to fit; a name that was given is

@@ -103,12 +103,12 @@ class DeliveryLog:
             self.purge()
 
     def begin_part(
-        self, message: str, epoch: int, number: int, now: float, found: str = ""
+        self, message: str, epoch: int, number: int, now: float, chat_token: str = ""
     ) -> None:
-        """Store that a part begins, at `found`; raises Overtaken and Unavailable."""
+        """Store that a part begins, at `chat_token`; raises Overtaken and Unavailable."""
 
         def step(db: sqlite3.Connection) -> None:
-            if not sql.begin_part(db, message, epoch, (number, now, found), self._clock()):
+            if not sql.begin_part(db, message, epoch, (number, now, chat_token), self._clock()):
                 raise Overtaken("another courier has taken this message over")
 
         self._transaction(step)
@@ -216,14 +216,14 @@ class MessageRecord:
         self, log: DeliveryLog, message: str, row: MessageRow, *, lost: bool = False
     ) -> None:
         self._log, self._message = log, message
-        self._epoch, self.chat, self._found, self._parts = row
+        self._epoch, self.chat, self._chat_token, self._parts = row
         self._doubted: set[int] = set()  # an earlier try of this part may have been accepted
         self.lost = lost
         self.halt = threading.Event()
 
-    def found(self) -> str:
+    def chat_token(self) -> str:
         """Return where parts of it were begun, as the platform calls the chat."""
-        return self._found
+        return self._chat_token
 
     def parts(self) -> Mapping[int, Part]:
         """Return what is known of each part that was begun or sent."""
@@ -234,15 +234,15 @@ class MessageRecord:
         """How many parts were sent."""
         return sum(part.state == "sent" for part in self._parts.values())
 
-    def begin_part(self, number: int, now: float, found: str = "") -> None:
+    def begin_part(self, number: int, now: float, chat_token: str = "") -> None:
         """Store that this part's request begins; raises Stopped and Unavailable (not sent)."""
         if self.halt.is_set():
             raise Stopped(STOPS)
-        self._log.begin_part(self._message, self._epoch, number, now, found)
+        self._log.begin_part(self._message, self._epoch, number, now, chat_token)
         if number in self._parts:
             self._doubted.add(number)
         self._parts.setdefault(number, Part("begun", first=now))
-        self._found = found
+        self._chat_token = chat_token
 
     def end_part(self, number: int, result: Result, id: str = "") -> None:
         """Store how it ended. Raises nothing: what the disk does not take now is stored later."""

@@ -65,19 +65,19 @@ class MemoryRecord:
 
     def __init__(self) -> None:
         self._parts: dict[int, Part] = {}
-        self._found = ""
+        self._chat_token = ""
 
     def parts(self) -> Mapping[int, Part]:
         """Return a copy of what is known."""
         return dict(self._parts)
 
-    def found(self) -> str:
+    def chat_token(self) -> str:
         """Return the chat of the last part that was begun."""
-        return self._found
+        return self._chat_token
 
-    def begin_part(self, number: int, now: float, found: str = "") -> None:
+    def begin_part(self, number: int, now: float, chat_token: str = "") -> None:
         """Remember the part, by its first try, and its chat."""
-        self._found = found
+        self._chat_token = chat_token
         self._parts.setdefault(number, Part("begun", first=now))
 
     def end_part(self, number: int, result: Result, id: str = "") -> None:

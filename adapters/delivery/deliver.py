@@ -43,7 +43,7 @@ def deliver(chat: GuardedAdapter, message: Outgoing, context: DeliveryContext) -
     try:
         parts = parts_of(chat, message, context.splits)
         known = recorded(context.record.parts)
-        begun = recorded(context.record.found) if known else ""
+        begun = recorded(context.record.chat_token) if known else ""
         sender = PartSender(PlatformClient(chat, context, begun), context, parts, known)
         id_ = sender.send_all()
     except DeliveryError as exc:

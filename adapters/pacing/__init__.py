@@ -1,5 +1,5 @@
 """
-Whether a request may go now; pure but for one lock; knows no text.
+Whether a request may go now; knows no text. Pure, but for the lock and the clock of admission.py.
 
     admission       each delivery's permit: all below, asked in one order under the lock
     chat_lease      whose a chat is while a text goes out in parts

@@ -225,7 +225,7 @@ def content(message: Message) -> bytes:
     """
     Return what must be equal for the same id to mean the same message.
 
-    Never `ts`, `hops`, `path`: a resend may be stamped anew (design: message plane).
+    Never `ts`, `hops`, `path`: a resend may be stamped anew (PROTOCOL.md section 4).
     """
     fields = ("sender", "to", "session", "wake", "reply_to", "key")
     return wire.dumps([*(getattr(message, f) for f in fields), _sorted(message.body)])

@@ -1,5 +1,5 @@
 """
-One run of a command-line agent: `listen --agent CMD` (design 6).
+One run of a command-line agent: `listen --agent CMD`.
 
 Rule 1: the prompt goes in on standard input, labelled; what comes out on standard output is the
 answer. Rule 2: a non-zero exit, the time limit and no output are outcomes, never losses. Rule 3:

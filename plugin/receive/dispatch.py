@@ -1,5 +1,5 @@
 """
-What happens to a message that has arrived: the rule's actions (design 6).
+What happens to a message that has arrived: the rule's actions.
 
 Rule 1: the plan comes from rules/match.py; here it is only carried out. Rule 2: the outcome tells
 every action with its result; nothing is silent. Rule 3: a print or command that fails is told, and

@@ -1,5 +1,5 @@
 """
-Events that rules with `match_topic` ask for (design 4 and 6).
+Events that rules with `match_topic` ask for (RULES.md section 2).
 
 Rule 1: an event that meets a rule becomes a message of this endpoint to itself: from there on it
 waits while the agent is busy, is acknowledged and traced as any other. Rule 2: only a message that

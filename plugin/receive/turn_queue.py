@@ -1,5 +1,5 @@
 """
-Turns of one host: one at a time per session, some sessions at once (design 6).
+Turns of one host: one at a time per session, some sessions at once.
 
 Rule 1: a message waits for its session; only if its rule says `interrupt` it ends the running
 turn. Rule 2: what is done together (coalesced) is of one session, one rule and one sender, and

@@ -4,8 +4,11 @@ import re
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 from wakebus import broker
 from wakebus.broker.protocol import wire
+from wakebus.broker.verbs import VERBS
 
 assert broker.__file__
 PAGE = (Path(broker.__file__).parent / "PROTOCOL.md").read_text(encoding="utf-8")
@@ -55,11 +58,17 @@ def test_rules_are_numbered_in_order_and_once() -> None:
 def test_the_codes_docstrings_cite_sections_that_exist() -> None:
     """`PROTOCOL.md section 7` in the code is a section of the page."""
     assert broker.__file__
-    for file in Path(broker.__file__).parent.glob("*.py"):
+    for file in Path(broker.__file__).parent.rglob("*.py"):
         text = file.read_text(encoding="utf-8")
         for words in re.findall(r"PROTOCOL\.md\s+sections?\s+([\d, and]+)", text):
             for section in re.findall(r"\d+", words):
                 assert f"\n## {section} " in PAGE, file.name
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_stands_on_the_page(verb: str) -> None:
+    """What the broker takes is said: a client in another language has only the page."""
+    assert re.search(rf'`{verb}`|"{verb}"', PAGE)
 
 
 def test_the_frames_on_the_page_are_frames() -> None:

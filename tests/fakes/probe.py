@@ -250,10 +250,10 @@ class Broken:
         self._do("parts")
         return {}
 
-    def found(self) -> str:
+    def chat_token(self) -> str:
         return ""
 
-    def begin_part(self, number: int, now: float, found: str = "") -> None:
+    def begin_part(self, number: int, now: float, chat_token: str = "") -> None:
         self._do("begin_part")
 
     def end_part(self, number: int, result: Result, id: str = "") -> None:

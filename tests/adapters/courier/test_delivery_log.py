@@ -99,13 +99,13 @@ def test_a_doubt_stays(log: DeliveryLog, after: DeliveryLog) -> None:
 def test_the_chat_of_what_was_begun(log: DeliveryLog, after: DeliveryLog) -> None:
     """ADP-6.26: it is kept with the first part; while nothing is begun, it may be another."""
     record = log.claim("m1", 1, "x:a")
-    assert (record.chat, record.found(), log.chat("m1")) == ("x:a", "", "")
+    assert (record.chat, record.chat_token(), log.chat("m1")) == ("x:a", "", "")
     assert log.claim("m1", 1, "x:b").chat == "x:b"
     record.begin_part(0, 1.0, "x:looked-up")
     for kept in (log, after):
         assert kept.chat("m1") == "x:b"
         again = kept.claim("m1", 2, "x:c")
-        assert (again.chat, again.found()) == ("x:b", "x:looked-up")
+        assert (again.chat, again.chat_token()) == ("x:b", "x:looked-up")
     again.end_part(0, "not_sent")
     assert (after.chat("m1"), after.claim("m1", 2, "x:c").chat) == ("", "x:c")
     assert log.chat("m2") == ""

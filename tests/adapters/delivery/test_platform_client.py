@@ -202,7 +202,7 @@ def test_a_file_alone() -> None:
 @pytest.mark.parametrize(
     ("adapter", "size", "says"),
     [
-        (Probe(), 5, "probe takes no files; send a link, or use one that does (discord, "),
+        (Probe(), 5, "probe takes no files; send a link, or use one that does ("),
         (Filer(), 101, "the file has 101 bytes, and probe takes at most 100 bytes"),
         (Filer(build=raises(Rejected("not to a webhook"))), 5, "not to a webhook"),
     ],
