@@ -47,7 +47,8 @@ unit: .venv/ready
 
 # Editable installs hide packaging faults: the wheel is built and used in an environment of its own.
 wheel: .venv/ready
-	rm -rf .wheel build
+	rm -rf .wheel
+	mkdir -p build/lib/wakebus && touch build/lib/wakebus/left_behind.py  # as an older checkout would
 	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir .wheel .
 	$(PYTHON) -m venv .wheel/venv
 	.wheel/venv/bin/python -m pip install --quiet --disable-pip-version-check .wheel/*.whl

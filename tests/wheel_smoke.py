@@ -20,6 +20,7 @@ def main() -> None:
     """Fail with an assertion or a command's own words."""
     root = Path(str(files("wakebus.broker"))).parent
     assert "site-packages" in root.parts, f"{root} is not the installed wheel"
+    assert not (root / "left_behind.py").exists(), "what an earlier build left is in the wheel"
     modules = [p for p in root.rglob("*.py") if p.name not in ("__main__.py",)]
     for path in modules:
         import_module("wakebus." + ".".join(path.relative_to(root).with_suffix("").parts))
