@@ -106,8 +106,8 @@ class GuardedAdapter:
         """The channel token that leads to just this chat, "" where none does."""
         token = str(self.target)
         try:
-            return token if str(self._at_token(token).target) == token else ""
-        except Exception:
+            return token if str(self.at_token(token).target) == token else ""
+        except DeliveryError:
             return ""
 
     def at(self, target: Target) -> "GuardedAdapter":
@@ -121,11 +121,8 @@ class GuardedAdapter:
 
     def at_token(self, token: str) -> "GuardedAdapter":
         """Return the chat whose `token` this is, or raise BadTarget."""
-        return guarded(self.platform, lambda: self._at_token(token))
-
-    def _at_token(self, token: str) -> "GuardedAdapter":
         chat_id, _, thread = token.partition(":")[2].partition("?thread=")
-        return self._parsed(self.adapter, chat_id, thread or None)
+        return guarded(self.platform, lambda: self._parsed(self.adapter, chat_id, thread or None))
 
     def lookup(self) -> Request | None:
         """Return the request that leads one step nearer to the chat, None where there is none."""

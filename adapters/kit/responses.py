@@ -36,6 +36,7 @@ _HEADER: Final = re.compile(r"[!-~]{1,4096}\Z")
 _SECONDS: Final = re.compile(r"\d{1,9}(\.\d{1,9})?", re.ASCII)
 _LOST: Final = frozenset({404, 405, 410})  # a wrong base URL: no later try will find it
 _LONGEST_S: Final = 366 * 86_400.0
+_SOME: Final = re.compile(".+", re.DOTALL)
 
 Code = TypeVar("Code", bound=Hashable)
 
@@ -95,9 +96,11 @@ def _by_status(status: int) -> Meaning:
     return Meaning("uncertain" if status >= 500 else "rejected")
 
 
-def text_field(found: Mapping[str, Any], name: str, response: Response) -> str:
+def text_field(
+    found: Mapping[str, Any], name: str, response: Response, shape: re.Pattern[str] = _SOME
+) -> str:
     """Return a text that the platform's own answer has; raise what one without it means."""
-    if isinstance(value := found.get(name), str) and value:
+    if isinstance(value := found.get(name), str) and shape.fullmatch(value):
         return value
     raise unexpected(response)
 

@@ -220,10 +220,7 @@ def read_answer(response: Response) -> dict[str, Any]:
 
 def read_id(response: Response) -> str:
     """Return the id of the message or chat in an answer, or raise what it says instead."""
-    found = read_answer(response).get("id")
-    if not isinstance(found, str) or not THREAD.fullmatch(found):
-        raise responses.unexpected(response)
-    return found
+    return responses.text_field(read_answer(response), "id", response, THREAD)
 
 
 def key_and_reference(outgoing: Outgoing) -> dict[str, Any]:

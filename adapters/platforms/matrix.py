@@ -169,10 +169,7 @@ def read_answer(response: Response) -> dict[str, Any]:
 
 def read_field(response: Response, name: str, shape: re.Pattern[str]) -> str:
     """Return a field of a success, or raise what the answer means."""
-    found = read_answer(response).get(name)
-    if isinstance(found, str) and shape.fullmatch(found):
-        return found
-    raise responses.unexpected(response)
+    return responses.text_field(read_answer(response), name, response, shape)
 
 
 def target_of(chat_id: str, thread: str | None, kind: str) -> Target:

@@ -185,12 +185,9 @@ def read_answer(response: Response) -> dict[str, Any]:
     raise responses.refusal(table, code, found.get("message"), response, wait)
 
 
-def read_id(response: Response, name: str = "id") -> str:
+def read_id(response: Response) -> str:
     """Return the id in an answer, or raise what the answer means."""
-    found = read_answer(response).get(name)
-    if isinstance(found, str) and ID.fullmatch(found):
-        return found
-    raise responses.unexpected(response)
+    return responses.text_field(read_answer(response), "id", response, ID)
 
 
 def lookup_question(target: Target) -> Question | None:

@@ -62,7 +62,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def add_verbs(parser: argparse.ArgumentParser) -> None:
     """Add start, stop, restart, status and run; `args.run(args)` returns the exit status."""
-    verbs = parser.add_subparsers(dest="busd_verb", required=True, metavar="VERB")
+    verbs = parser.add_subparsers(dest="broker_verb", required=True, metavar="VERB")
     for name, function, text in (
         ("start", start, "start in the background; returns when it is ready"),
         ("stop", stop, "finish what is accepted and stop"),

@@ -60,8 +60,8 @@ class Answers:
         if channel := _channel(delivery, reply):
             told["channel"] = _with_text(self._to_chat(delivery, channel, text), text)
         elif reply in ("channel", "both", "home"):
-            told["channel"] = _with_text(_not_sent("the message names no channel"), text)
-        return told or {"unsent": {"text": text[:_TOLD]}}
+            told["channel"] = _with_text(not_sent("the message names no channel"), text)
+        return told or unsent(text)
 
     def show(self, delivery: Delivery, text: str, channel: str = "") -> Told:
         """
@@ -72,9 +72,9 @@ class Answers:
         channel = channel or delivery.message.channel
         try:
             if (platform := channels.parse(channel).platform) not in registry.known():
-                return _not_sent(f"no adapter for {platform}")
+                return not_sent(f"no adapter for {platform}")
         except WakebusError as exc:
-            return _not_sent(exc.text)
+            return not_sent(exc.text)
         key = f"print-{delivery.message.id}"
         body = _say(delivery, channel, cut_to_body(text))
         return {"to": COURIER, **self._send(delivery, COURIER, body, key=key)}
@@ -114,11 +114,11 @@ class Answers:
                 return {"result": "queued", "id": found, "at": time.time(), **again}
             except (Undecided, NotNow, NotRunning, TimedOut) as exc:
                 if isinstance(exc, MailboxFull) and time.monotonic() > give_up:
-                    return _not_sent(exc.text)
+                    return not_sent(exc.text)
                 if self._stop.wait(PAUSE_S):
                     raise NotRunning(f"stopped before the broker took the answer: {exc}") from exc
             except WakebusError as exc:
-                return _not_sent(exc.text)
+                return not_sent(exc.text)
 
 
 def describe_route(message: messages.Message, told: Mapping[str, Told]) -> str:
@@ -155,8 +155,14 @@ def _key(what: str, id: str, text: str) -> str:
     return f"{what}-{id}-{digest[:16]}"
 
 
-def _not_sent(reason: str) -> Told:
+def not_sent(reason: str) -> Told:
+    """Return what is told of a text that was not tried."""
     return {"result": "not_sent", "reason": reason, "at": time.time()}
+
+
+def unsent(text: str) -> dict[str, Told]:
+    """Return what is told of a text that goes to nobody."""
+    return {"unsent": {"text": text[:_TOLD]}}
 
 
 def _with_text(told: Told, text: str) -> Told:

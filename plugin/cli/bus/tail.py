@@ -21,6 +21,7 @@ from typing import Any, Final
 
 from wakebus.broker import Client, Event, Gap
 from wakebus.plugin.cli import notify
+from wakebus.plugin.cli.bus.trace_text import clock_text
 from wakebus.plugin.cli.command import Command
 from wakebus.plugin.cli.output import OK, Parser, colored, echo
 from wakebus.plugin.rules.sanitize import sanitize_line
@@ -143,7 +144,7 @@ class LineFormat:
         if isinstance(item, Gap):
             some = "1 event" if item.missed == 1 else f"{item.missed} events"
             return self._in(f"{'':12}  missed {some} of {item.topic} here ({item.pub})", RED)
-        clock = self._in(_clock(item.ts or time.time()), DIM)
+        clock = self._in(clock_text(item.ts or time.time()), DIM)
         return f"{clock}  {self._topic(item.topic)}  {sanitize_line(_rest(item), LONGEST)}".rstrip()
 
     def _topic(self, topic: str) -> str:
@@ -152,13 +153,6 @@ class LineFormat:
 
     def _in(self, text: str, code: str) -> str:
         return f"\033[{code}m{text}\033[0m" if self._color else text
-
-
-def _clock(ts: float) -> str:
-    try:
-        return time.strftime("%H:%M:%S", time.localtime(ts)) + f".{int(ts % 1 * 1000):03}"
-    except (OverflowError, ValueError, OSError):
-        return "--:--:--.---"
 
 
 def _rest(event: Event) -> str:

@@ -5,7 +5,6 @@ Rule 1: pure. Rule 2: every step has its time and process. Rule 3: what came of 
 below it, indented. Rule 4: an outcome is its receiver's own: whatever is in it, nothing raises.
 """
 
-import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -32,7 +31,7 @@ def trace_lines(messages: Sequence[Traced], asked: str) -> list[str]:
         pad = "    " * min(depth, MAX_DEPTH)
         lines.append(pad + _head(message, asked))
         for step in steps(message):
-            lines.append(f"{pad}  {_clock(step.t)}  {step.what:9} {step.detail}".rstrip())
+            lines.append(f"{pad}  {clock_text(step.t)}  {step.what:9} {step.detail}".rstrip())
     return lines
 
 
@@ -148,6 +147,9 @@ def _short(value: Any) -> str:
     return text if len(text) <= 200 else f"{text[:200]}…"
 
 
-def _clock(t: float) -> str:
-    t = t if math.isfinite(t) else 0.0
-    return time.strftime("%H:%M:%S", time.localtime(t)) + f".{int(t * 1000) % 1000:03d}"
+def clock_text(t: float) -> str:
+    """Return Unix seconds as a local time of day, to the millisecond."""
+    try:
+        return time.strftime("%H:%M:%S", time.localtime(t)) + f".{int(t % 1 * 1000):03}"
+    except (OverflowError, ValueError, OSError):
+        return "--:--:--.---"

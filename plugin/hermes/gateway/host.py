@@ -11,7 +11,6 @@ import logging
 import os
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -35,7 +34,7 @@ from wakebus.plugin.hermes.shared.bounded_map import BoundedMap
 from wakebus.plugin.hermes.shared.turn_grant import HOW_TO_GRANT
 from wakebus.plugin.hermes.shared.turn_tracker import TurnTracker
 from wakebus.plugin.processes.cancel import Cancel
-from wakebus.plugin.receive.answers import Answers
+from wakebus.plugin.receive.answers import Answers, not_sent, unsent
 from wakebus.plugin.receive.host import Told, TurnRequest, TurnResult
 from wakebus.plugin.receive.turn_queue import Job
 from wakebus.plugin.rules import model
@@ -46,7 +45,6 @@ log = logging.getLogger("wakebus")
 AT_ONCE: Final = 64  # sessions with a turn of ours; Hermes runs any number
 MAX_SENT: Final = 10_000  # messages whose answers find their session
 MAX_ROUTED: Final = 2_000  # sessions whose person is known
-TOLD: Final = 1500  # characters of an answer that goes to nobody, kept in the outcome
 STEERED: Final = "a person wrote into the turn: the answer is for the chat"
 _NO_CHATS: Final = frozenset({"", "api_server", "webhook", "local", "cli", "cron"})
 
@@ -125,12 +123,12 @@ class GatewayHost:
         told: dict[str, Told] = {}
         if order.jobs[-1].plan.reply in ("sender", "both"):
             if turn.outcome.get("steered"):
-                told["answer"] = {"result": "not_sent", "reason": STEERED, "at": time.time()}
+                told["answer"] = not_sent(STEERED)
             else:
                 told["answer"] = self._answers.to_sender(order.delivery, turn.answer)
         if turn.shown is not None:
             told["channel"] = turn.shown
-        return told or {"unsent": {"text": turn.answer[:TOLD]}}
+        return told or unsent(turn.answer)
 
     def _conversation_of(self, session: str) -> Conversation:
         found: Conversation | None = self._routed.get(session) or self._router.known(session)

@@ -21,7 +21,7 @@ from wakebus.broker import Delivery
 from wakebus.plugin.hermes.gateway.conversations import Conversations, canonical_token
 from wakebus.plugin.hermes.host_api.protocol import Unreachable
 from wakebus.plugin.hermes.shared.safe_chat_text import inert
-from wakebus.plugin.receive.answers import Answers
+from wakebus.plugin.receive.answers import Answers, not_sent
 from wakebus.plugin.receive.host import Told
 
 SEND_S: Final = 60.0  # for one send; a long text is several posts
@@ -65,11 +65,6 @@ def channel_result(result: Any, now: float) -> Told:
     if found == "not_sent" and isinstance(after, int | float) and after >= 0:
         answer["retry_after"] = float(after)
     return answer
-
-
-def not_sent(reason: str) -> Told:
-    """Return the channel result for what was not tried."""
-    return {"result": "not_sent", "reason": reason, "at": time.time()}
 
 
 class LiveSender:

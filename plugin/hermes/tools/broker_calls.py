@@ -29,7 +29,7 @@ class ToolConnection(NamedTuple):
     """A connection for one call, the name to send under, and what proves it."""
 
     client: "Client"
-    find_sender: str
+    sender: str
     token: str | None = None
 
 
