@@ -9,6 +9,7 @@ long comes in pages that are asked for as they are needed.
 import sys
 import time
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from types import FunctionType
 from typing import Any, Final, NamedTuple, TypeVar
 
 from wakebus.broker.errors import TimedOut, Undecided
@@ -246,6 +247,12 @@ class Calls:
 def _waiting(id: str, state: str, wait: float) -> BrokerRequest:
     # The broker ends the wait; the second is for the way back.
     return BrokerRequest("wait", {"id": id, "state": state, "timeout": wait}, wait + 1.0, waited=id)
+
+
+# What help() and a TypeError call them: both clients have them, nobody else sees this class.
+for _call in vars(Calls).values():
+    if isinstance(_call, FunctionType):
+        _call.__qualname__ = f"Client.{_call.__name__}"
 
 
 def _given(**fields: Any) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import pytest
 
 from fakes.broker import Broker
 from fakes.peer import MakePeer
-from wakebus.broker import Client, Refused
+from wakebus.broker import AsyncClient, Client, Refused
 from wakebus.broker.client import calls
 from wakebus.broker.client.calls import BrokerRequest, Calls
 from wakebus.broker.errors import UnknownId, UnknownTarget
@@ -117,3 +117,11 @@ def test_a_call_can_be_run_by_anybody() -> None:
     assert asked.payload["message"]["from"] == "cli" and asked.id == asked.payload["message"]["id"]
     assert next(made.unregister("w")) == BrokerRequest("unregister", {"name": "w-2"})
     assert given_up == ["w"]
+
+
+@pytest.mark.parametrize("kind", [Client, AsyncClient])
+def test_wrong_arguments_are_those_of_the_client(kind: type[Client] | type[AsyncClient]) -> None:
+    """A TypeError and help() name the class that people know."""
+    assert kind.send.__qualname__ == "Client.send"
+    with pytest.raises(TypeError, match=r"Client\.ask\(\) missing 1 required"):
+        Calls.ask(Calls(lambda: None, str), "w", "x")  # type: ignore[call-arg]
