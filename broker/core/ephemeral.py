@@ -30,7 +30,7 @@ def numbered(name: str) -> Iterator[str]:
     return (name[: LENGTH - len(suffix)] + suffix for suffix in suffixes)
 
 
-def choose(hub: Hub, name: str, instance: str) -> str:
+def choose_name(hub: Hub, name: str, instance: str) -> str:
     """
     Return which name a client gets that asks for `name`, with a suffix if need be.
 

@@ -20,7 +20,7 @@ IDLE_S: Final = 60.0  # a client says hello before each registration, so a recor
 SAVE_SEEN_S: Final = 3600.0
 
 
-def claim(
+def claim_name(
     hub: Hub, name: str, conn: Connection, id: bytes, *, takeover: bool, passing: bool
 ) -> Endpoint:
     """
@@ -86,7 +86,7 @@ def _lose(hub: Hub, endpoint: Endpoint, holder: Holder, *, died: bool) -> None:
         hub.post(holder.conn, wire.encode("fenced", 0, {"to": endpoint.name}))
 
 
-def release(hub: Hub, endpoint: Endpoint, holder: Holder) -> None:
+def release_name(hub: Hub, endpoint: Endpoint, holder: Holder) -> None:
     """The holder gives the name up; what was in flight goes back, no attempt counted."""
     endpoint.seen = hub.bus_time()
     if holder.conn is not None and (conn := hub.conns.get(holder.conn)):
@@ -96,7 +96,7 @@ def release(hub: Hub, endpoint: Endpoint, holder: Holder) -> None:
     bring_back(hub, endpoint, died=False, why=f"process {holder.process.pid} left")
 
 
-def save(hub: Hub, endpoint: Endpoint, done: Callable[[Any], None] | None = None) -> None:
+def save_holder(hub: Hub, endpoint: Endpoint, done: Callable[[Any], None] | None = None) -> None:
     """Store who holds the name now; then `done`."""
     holder = endpoint.holder
     columns = {
@@ -112,7 +112,7 @@ def save(hub: Hub, endpoint: Endpoint, done: Callable[[Any], None] | None = None
     hub.store.submit(lambda store: store.save_endpoint(name, **columns), done)
 
 
-def look_for_the_gone(hub: Hub) -> None:
+def release_ended_holders(hub: Hub) -> None:
     """Free the names of processes that have ended."""
     verdict: dict[Process, bool] = {}
     for endpoint in list(hub.endpoints.values()):
@@ -123,12 +123,12 @@ def look_for_the_gone(hub: Hub) -> None:
             verdict[holder.process] = has_ended(holder.process)
         if verdict[holder.process]:
             _lose(hub, endpoint, holder, died=True)
-            save(hub, endpoint)
+            save_holder(hub, endpoint)
             if holder.conn is not None:
                 hub.conns.pop(holder.conn, None)
         elif ephemeral.is_left(hub, endpoint, holder):
             _lose(hub, endpoint, holder, died=False)
-            save(hub, endpoint)
+            save_holder(hub, endpoint)
 
 
 def forget_connections(hub: Hub) -> None:
@@ -144,6 +144,6 @@ def look_after_names(hub: Hub) -> None:
     """Store now and then that held names are in use; drop what nobody knows any more."""
     for name, endpoint in list(hub.endpoints.items()):
         if endpoint.seen - endpoint.saved > SAVE_SEEN_S:
-            save(hub, endpoint)
+            save_holder(hub, endpoint)
         elif not hub.known(name) and not endpoint.arriving and not endpoint.ended:
             hub.forget_endpoint(name)

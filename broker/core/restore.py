@@ -16,7 +16,7 @@ from wakebus.broker.store.store import Store
 from wakebus.broker.system.processes import Process
 
 
-def load(hub: Hub, store: Store) -> None:
+def restore_hub(hub: Hub, store: Store) -> None:
     """Fill the hub from the store: names, holders that may come back, open messages."""
     now, bus = hub.clock.mono(), hub.bus_time()
     for row in store.endpoints():

@@ -9,10 +9,10 @@ from typing import Any, Final
 
 from wakebus.broker.core.dispatch import expire
 from wakebus.broker.core.ephemeral import end_overdue
-from wakebus.broker.core.holders import forget_connections, look_after_names, look_for_the_gone
+from wakebus.broker.core.holders import forget_connections, look_after_names, release_ended_holders
 from wakebus.broker.core.hub import Hub
 from wakebus.broker.server.connection_limit import ConnectionLimit
-from wakebus.broker.store.clock_marks import restored_bus_time, save
+from wakebus.broker.store.clock_marks import restored_bus_time, save_mark
 from wakebus.broker.store.retention import tidy
 from wakebus.broker.store.store import Store
 
@@ -33,7 +33,7 @@ def start(hub: Hub, limit: ConnectionLimit) -> None:
 
 def sweep(hub: Hub, limit: ConnectionLimit) -> None:
     """Look for what has ended since the last look."""
-    look_for_the_gone(hub)
+    release_ended_holders(hub)
     expire(hub)
     end_overdue(hub)
     limit.check()
@@ -65,7 +65,7 @@ def restore_clock(hub: Hub, store: Store) -> None:
 def checkpoint_clock(hub: Hub) -> None:
     """Store what the clocks show."""
     mark = hub.clock_mark()
-    hub.store.submit(lambda store: save(store.db, mark))
+    hub.store.submit(lambda store: save_mark(store.db, mark))
 
 
 def checkpoint_hourly(hub: Hub) -> None:

@@ -96,7 +96,7 @@ def _file_system(folder: Path) -> str:
 def _serve(folder: Path, ready: Callable[[], None], console: bool, guard: int, lock: int) -> None:
     chosen = settings.load(folder / "wakebus.toml", os.environ)
     start_log(folder / LOG, chosen, console)
-    sockets = socket_paths.choose(folder)
+    sockets = socket_paths.choose_paths(folder)
     limit = ConnectionLimit(sockets, raise_file_limit())
     with ExitStack() as undo:  # of a start that fails
         context = zmq.Context()
@@ -125,7 +125,7 @@ def _serve(folder: Path, ready: Callable[[], None], console: bool, guard: int, l
     proxy.stop()
     socket.close(linger=500)  # the last receipts; a frozen peer must not hold the exit
     context.term()
-    socket_paths.remove(folder, sockets)
+    socket_paths.remove_sockets(folder, sockets)
     log.info("stopped: pid %d", os.getpid())
 
 

@@ -20,10 +20,10 @@ import msgspec
 import zmq
 
 from wakebus.broker import __version__
-from wakebus.broker.core.holders import look_for_the_gone
+from wakebus.broker.core.holders import release_ended_holders
 from wakebus.broker.core.hub import Hub
 from wakebus.broker.core.model import ClientRequest, Effects
-from wakebus.broker.core.restore import load
+from wakebus.broker.core.restore import restore_hub
 from wakebus.broker.core.timers import run_guarded
 from wakebus.broker.errors import BadFrame, BadVersion, TooBig, UnknownVerb, WakebusError
 from wakebus.broker.protocol import wire
@@ -74,7 +74,7 @@ class Router:
     def restore(self) -> None:
         """Fill the hub from the store. Raises sqlite3.Error."""
         housekeeping.restore_clock(self._hub, self._store)
-        load(self._hub, self._store)
+        restore_hub(self._hub, self._store)
 
     def start(self) -> None:
         """Begin what runs by itself: the writer thread, the timers, the look at connections."""
@@ -175,7 +175,7 @@ class Router:
             gone |= event == zmq.EVENT_DISCONNECTED
         if gone:
             # A process that ends closes its socket a moment before it is gone.
-            self._hub.timers.later(0.02, partial(look_for_the_gone, self._hub))
+            self._hub.timers.later(0.02, partial(release_ended_holders, self._hub))
 
     # --- frames in ------------------------------------------------------------------------
 

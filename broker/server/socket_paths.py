@@ -40,7 +40,7 @@ def _in(folder: Path) -> SocketPaths:
     return SocketPaths(folder / SOCKET, folder / EVENTS_IN, folder / EVENTS_OUT)
 
 
-def choose(folder: Path) -> SocketPaths:
+def choose_paths(folder: Path) -> SocketPaths:
     """Return where to bind, cleared of what a killed broker left; raises CannotStart."""
     remove_left_folder(folder)
     sockets = _in(folder)
@@ -71,7 +71,7 @@ def _short_temp() -> str:
     return found if len(os.fsencode(found)) < zmq.IPC_PATH_MAX_LEN - 40 else "/tmp"
 
 
-def remove(folder: Path, sockets: SocketPaths) -> None:
+def remove_sockets(folder: Path, sockets: SocketPaths) -> None:
     """Remove the sockets, also where they were moved, and the folder made for them."""
     for path in sockets:
         path.unlink(missing_ok=True)
@@ -93,6 +93,6 @@ def remove_left_folder(folder: Path) -> None:
     named = left.name == SOCKET and left.parent.name.startswith(SHORT)
     if ours and named and left.parent.parent == Path(_short_temp()):
         try:
-            remove(folder, _in(left.parent))
+            remove_sockets(folder, _in(left.parent))
         except OSError as exc:
             log.warning("%s was left by a killed broker and cannot be removed: %s", left, exc)

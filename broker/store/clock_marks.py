@@ -15,7 +15,7 @@ def restored_bus_time(db: sqlite3.Connection, now: Mark) -> float:
     return bus_time(_last(db), _newest(db), now.wall, now.up, now.boot)
 
 
-def save(db: sqlite3.Connection, mark: Mark) -> None:
+def save_mark(db: sqlite3.Connection, mark: Mark) -> None:
     """Put a mark in the place of the last one."""
     db.execute("DELETE FROM mark")
     db.execute("INSERT INTO mark (bus, wall, up, boot) VALUES (?,?,?,?)", mark)

@@ -14,7 +14,7 @@ from wakebus.broker import __version__
 from wakebus.broker.core import ephemeral
 from wakebus.broker.core.bounces import check_not_reserved
 from wakebus.broker.core.dispatch import dispatch
-from wakebus.broker.core.holders import claim, release, save
+from wakebus.broker.core.holders import claim_name, release_name, save_holder
 from wakebus.broker.core.hub import Hub
 from wakebus.broker.core.model import ClientRequest, Connection, Endpoint
 from wakebus.broker.errors import BadMessage, BadVersion, Fenced, NotRegistered, WakebusError
@@ -73,11 +73,11 @@ def register(hub: Hub, request: ClientRequest) -> None:
     holding = request.payload.get("holding", [])
     if not isinstance(holding, list) or not all(_is_held(item) for item in holding):
         raise BadMessage('register: `holding` is a list of {"id": …, "more": …}')
-    name = ephemeral.choose(hub, asked, conn.instance) if suffix else asked
+    name = ephemeral.choose_name(hub, asked, conn.instance) if suffix else asked
     passing = name != asked or request.payload.get("ephemeral") is True
-    endpoint = claim(hub, name, conn, request.conn, takeover=takeover, passing=passing)
+    endpoint = claim_name(hub, name, conn, request.conn, takeover=takeover, passing=passing)
     ended = _reconcile(hub, endpoint, holding)
-    save(hub, endpoint, partial(_registered, hub, request, endpoint, endpoint.epoch, ended))
+    save_holder(hub, endpoint, partial(_registered, hub, request, endpoint, endpoint.epoch, ended))
 
 
 def _is_held(item: Any) -> bool:
@@ -129,8 +129,8 @@ def unregister(hub: Hub, request: ClientRequest) -> None:
     holder = endpoint.holder if endpoint else None
     if endpoint is None or holder is None or holder.conn != request.conn:
         raise NotRegistered(f"this connection is not registered as {name}")
-    release(hub, endpoint, holder)
-    save(hub, endpoint, lambda _: hub.reply(request, {"name": name}))
+    release_name(hub, endpoint, holder)
+    save_holder(hub, endpoint, lambda _: hub.reply(request, {"name": name}))
 
 
 def beat(hub: Hub, request: ClientRequest) -> None:

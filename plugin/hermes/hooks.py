@@ -135,7 +135,7 @@ class Hooks:
         if callable(on_turn_begin):
             on_turn_begin(session_id)
         begun = self._runtime.tracker.on_begin(
-            text_of(user_message), session_id=session_id, task_id=task_id, turn_id=turn_id
+            message_text(user_message), session_id=session_id, task_id=task_id, turn_id=turn_id
         )
         names = self._names(session_id)
         if joined(conversation_history) or (not names and not begun):
@@ -243,12 +243,12 @@ def steered(history: Any) -> bool:
     for one in reversed(history if isinstance(history, list) else []):
         if not isinstance(one, dict) or one.get("role") == "user":
             return False
-        if one.get("role") == "tool" and STEER in text_of(one.get("content")):
+        if one.get("role") == "tool" and STEER in message_text(one.get("content")):
             return True
     return False
 
 
-def text_of(message: Any) -> str:
+def message_text(message: Any) -> str:
     """Return the text of a user message, which with a picture is a list of parts."""
     if isinstance(message, str):
         return message

@@ -123,7 +123,7 @@ def test_a_trace_of_no_id(peer: Peer, id: Any) -> None:
     assert peer.error("trace", id="never-was").code == "unknown_id"
 
 
-def test_a_long_story_fits_into_a_frame(broker: Broker, peers: MakePeer) -> None:
+def test_a_long_lineage_fits_into_a_frame(broker: Broker, peers: MakePeer) -> None:
     """PROTOCOL-10.4, PROTOCOL-2.4: the newest are left out, and counted."""
     peer = peers(broker)
     peer.register("e")

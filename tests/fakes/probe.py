@@ -138,7 +138,7 @@ class Uploader(Filer):
         return replace(file, ref=response.body.decode())
 
 
-class Turnstile:
+class FakePermit:
     """An admission that holds by a script of waits (None: it lets pass), and remembers."""
 
     def __init__(self, *waits: float | None) -> None:
@@ -195,7 +195,7 @@ class Host:
         self.performers |= {"look": self.look, "up": self.up}
         self.tokens = TokenCache(lambda: self.time)
         self.lookups = ChatLookups(lambda: self.time)
-        self.gate = Turnstile()
+        self.permit = FakePermit()
         self.splits = SplitCache()
 
     def sleep(self, seconds: float) -> bool:
@@ -222,7 +222,7 @@ class Host:
             self.splits,
             lambda: self.time,
             self.sleep,
-            self.gate,
+            self.permit,
             record or self.record,
         )
         return deliver(GuardedAdapter(adapter, target), Outgoing(text, "k", **more), context)

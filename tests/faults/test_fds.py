@@ -79,7 +79,7 @@ def test_the_limit_is_raised(broker: FaultyBroker) -> None:
     assert os.getpid() != broker.pid
 
 
-def test_a_crowd_at_the_door(broker: FaultyBroker, peers: MakePeer) -> None:
+def test_hundreds_that_connect_at_once(broker: FaultyBroker, peers: MakePeer) -> None:
     """PROTOCOL-1.11: hundreds that connect in one moment all get in, one after the other."""
     broker.start()
     address = broker.address

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 from wakebus.adapters.channel import Channel
 from wakebus.adapters.errors import BadChannel
 from wakebus.adapters.settings import home_channel
-from wakebus.plugin.hermes.host_api.protocol import GatewayApi, StoredSession, platform_name
+from wakebus.plugin.hermes.host_api.protocol import GatewayApi, platform_name
 from wakebus.plugin.hermes.shared.bounded_map import BoundedMap
 
 MAX_HEARD: Final = 2000  # persons in chats
@@ -72,12 +72,12 @@ class Conversations:
     def by_key(self, key: str) -> Conversation | None:
         """Return the stored session with exactly this key."""
         found = (stored for stored in self.hermes.sessions() if stored.key == key)
-        return next((_conversation(stored) for stored in found), None)
+        return next((Conversation(stored.source, stored.key) for stored in found), None)
 
     def by_id(self, session_id: str) -> Conversation | None:
         """Return the stored session whose history has this id now."""
         found = self.hermes.session_of(session_id)
-        return None if found is None else _conversation(found)
+        return None if found is None else Conversation(found.source, found.key)
 
     # --- who is in a chat -------------------------------------------------------------------
 
@@ -159,10 +159,6 @@ class Conversations:
         seen = self.people(channel)
         known = str(getattr(seen[0], "chat_type", "") or "") if seen else ""
         return known or self.hermes.chat_type(channel) or "dm"
-
-
-def _conversation(stored: StoredSession) -> Conversation:
-    return Conversation(stored.source, stored.key)
 
 
 def shaped(sources: Iterable[Any]) -> list[Any]:

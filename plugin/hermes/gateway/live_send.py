@@ -20,7 +20,7 @@ from wakebus.adapters.errors import BadChannel
 from wakebus.broker import Delivery
 from wakebus.plugin.hermes.gateway.conversations import Conversations, canonical_token
 from wakebus.plugin.hermes.host_api.protocol import Unreachable
-from wakebus.plugin.hermes.shared.safe_chat_text import inert
+from wakebus.plugin.hermes.shared.safe_chat_text import without_uploads
 from wakebus.plugin.receive.answers import Answers, not_sent
 from wakebus.plugin.receive.host import Told
 
@@ -116,7 +116,7 @@ class LiveSender:
         if why := self._hermes.platform_away(channel.platform, source):
             return not_sent(why)
         if channel.platform.lower() in _EXTRACTS:
-            text = inert(text)
+            text = without_uploads(text)
         sent = result_of_call(lambda: self._hermes.send(channel, text, source, SEND_S))
         return {"to": channel.token, **sent}
 

@@ -19,7 +19,7 @@ _TAG: Final = re.compile(r"(MEDIA)(?=:)", re.IGNORECASE)
 _IMAGE: Final = re.compile(r"(!)(?=\[)|(<)(?=img\b)", re.IGNORECASE)
 
 
-def inert(text: str) -> str:
+def without_uploads(text: str) -> str:
     """Return `text` as a chat may have it: paths in backquotes, no tag of a file or an image."""
     text = _TAG.sub(r"\1 ", text.replace("`", "'"))
     text = _IMAGE.sub(lambda found: f"{found[0]} ", text)

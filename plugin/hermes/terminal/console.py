@@ -15,7 +15,7 @@ from wakebus.plugin.rules.sanitize import sanitize_terminal
 _PASTED: Final = re.compile(r"\[(?=Pasted text #)", re.IGNORECASE)
 
 
-def inert(text: str) -> str:
+def without_pastes(text: str) -> str:
     """Return a labelled prompt without what the CLI would put a file in place of."""
     return _PASTED.sub("(", text)
 

@@ -15,7 +15,7 @@ from wakebus.broker import Delivery, Refusal
 from wakebus.broker.errors import NotNow, NotRunning
 from wakebus.plugin.hermes.host_api.protocol import TerminalApi
 from wakebus.plugin.hermes.shared.turn_tracker import TrackedTurn, TurnTracker
-from wakebus.plugin.hermes.terminal.console import inert
+from wakebus.plugin.hermes.terminal.console import without_pastes
 from wakebus.plugin.processes.cancel import Cancel
 from wakebus.plugin.receive.answers import Answers
 from wakebus.plugin.receive.host import Told, TurnRequest, TurnResult
@@ -75,7 +75,7 @@ class CliHost:
 
     def turn(self, order: TurnRequest) -> TurnResult:
         """Hand the prompt over, and wait for the end of its turn."""
-        started, text = time.time(), inert(order.text)
+        started, text = time.time(), without_pastes(order.text)
         with self._tracker.tracking(order) as tracked:
             if not self._hermes.enqueue(text):
                 raise NotNow("the CLI is not ready for prompts yet")

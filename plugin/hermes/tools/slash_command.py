@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Final
 
 from wakebus.broker.errors import NotRunning, Undecided, UnknownTarget, WakebusError
-from wakebus.plugin.hermes.shared.safe_chat_text import inert
+from wakebus.plugin.hermes.shared.safe_chat_text import without_uploads
 from wakebus.plugin.hermes.status import endpoints_page, status, status_page
 from wakebus.plugin.hermes.tools.broker_calls import tool_connection
 from wakebus.plugin.hermes.tools.bus_tools import bus_send
@@ -44,7 +44,7 @@ def handler(runtime: "Runtime") -> Callable[[str], Awaitable[str]]:
 
     async def handle(words: str = "") -> str:
         said = await asyncio.to_thread(run, runtime, words)
-        return said if runtime.mode == "cli" else inert(said)
+        return said if runtime.mode == "cli" else without_uploads(said)
 
     return handle
 

@@ -580,7 +580,7 @@ def takes_files(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def file_body(tmp_path: Path, data: str, **more: str) -> dict[str, Any]:
-    """Return the body of a message with a file in the spool."""
+    """Return the body of a message with a file that is stored."""
     path = tmp_path / "report.txt"
     path.write_text(data)
     return {"channel": "console:alice", "file": attachments.store(path, tmp_path)} | more

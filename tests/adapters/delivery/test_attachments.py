@@ -1,4 +1,4 @@
-"""The spool of files."""
+"""Files that were taken to be sent."""
 
 import os
 import socket
@@ -214,7 +214,7 @@ def test_another_thing_in_its_place(what: str, photo: Path, bus: Path) -> None:
 
 
 def test_a_link_in_the_place_of_the_folder(photo: Path, bus: Path) -> None:
-    """ADP-5.26: the spool itself is no link."""
+    """ADP-5.26: their folder is no link."""
     body = {"file": store(photo, bus)}
     (bus / "files").rename(bus / "elsewhere")
     (bus / "files").symlink_to(bus / "elsewhere")

@@ -9,12 +9,12 @@ import pytest
 from fakes.probe import (
     OK,
     TARGET,
+    FakePermit,
     Filer,
     Finder,
     Host,
     Probe,
     Tokened,
-    Turnstile,
     Uploader,
     Ways,
     Wire,
@@ -44,18 +44,18 @@ UP = [Response(200, b"p1"), Response(200, b"")]
 # --- the permit ----------------------------------------------------------------------------
 
 
-def test_each_request_goes_through_the_gate() -> None:
+def test_each_request_asks_the_permit() -> None:
     """ADP-5.22: in before it is begun, under the message's key, and out after its answer."""
     host = Host(OK, Throttled("slow", retry_after=1), OK)
     host.send(Probe(), "one two three four five six seven")
     inside = "in"
-    assert host.gate.seen == [inside, "out", inside, "out: slow", inside, "out"]
+    assert host.permit.seen == [inside, "out", inside, "out: slow", inside, "out"]
 
 
 def test_what_is_held_is_not_begun() -> None:
-    """ADP-5.22: `not_sent` with the gate's wait and words, and no other way is tried."""
+    """ADP-5.22: `not_sent` with the permit's wait and words, and no other way is tried."""
     host = Host()
-    host.gate = Turnstile(None, 7.0)
+    host.permit = FakePermit(None, 7.0)
     result = host.send(Ways(), LONG)
     assert (result.result, result.retry_after, result.again) == ("not_sent", 7.0, True)
     assert (result.reason, result.done) == ("part 2: our own pace", 1)
@@ -66,7 +66,7 @@ def test_what_is_held_is_not_begun() -> None:
 def test_a_moment_is_waited_for() -> None:
     """ADP-5.22: as often as it takes: what a chat takes each second needs no courier."""
     host = Host()
-    host.gate = Turnstile(0.2, 0.1, None)
+    host.permit = FakePermit(0.2, 0.1, None)
     assert host.send(Probe()).result == "sent"
     assert host.waits == [0.2, 0.1]
 
@@ -74,7 +74,7 @@ def test_a_moment_is_waited_for() -> None:
 def test_held_in_doubt() -> None:
     """ADP-5.10, ADP-5.22: what may have been accepted stays `uncertain` when it is held."""
     host = Host(Uncertain("lost"))
-    host.gate = Turnstile(None, 7.0)
+    host.permit = FakePermit(None, 7.0)
     result = host.send(Tokened())
     assert (result.result, result.again, result.retry_after) == ("uncertain", True, 7.0)
     assert len(host.wire.seen) == 1
@@ -86,7 +86,7 @@ def test_what_cannot_be_built_takes_no_place() -> None:
     host.send(Probe(build=raises(Rejected("no"))))
     host.left(0, host.time)
     host.send(Probe())
-    assert host.gate.seen == []
+    assert host.permit.seen == []
 
 
 @pytest.mark.parametrize("what", ["token", "look"])
@@ -96,23 +96,23 @@ def test_errors_beside_the_message_are_told(what: str) -> None:
     adapter = Tokened() if what == "token" else Finder()
     host.performers[what] = Wire(Rejected("nobody"))
     host.send(adapter, target=Target("probe", "@x"))
-    assert host.gate.seen == ["out: nobody"]
+    assert host.permit.seen == ["out: nobody"]
     host.performers[what] = Wire()
     host.send(adapter, target=Target("probe", "@x"))
-    assert [one for one in host.gate.seen if str(one).startswith("out")][1:] == ["out"]
+    assert [one for one in host.permit.seen if str(one).startswith("out")][1:] == ["out"]
 
 
 @pytest.mark.parametrize(
     ("what", "adapter"), [("token", Tokened()), ("look", Finder()), ("up", Uploader())]
 )
 def test_silence_beside_the_message_is_the_couriers(what: str, adapter: Probe) -> None:
-    """ADP-5.13: asked once, not three times for 15 s; `not_sent`, and the gate is told."""
+    """ADP-5.13: asked once, not three times for 15 s; `not_sent`, and the permit is told."""
     host = Host()
     host.performers[what] = wire = Wire(Uncertain("silence"))
     file = FILE if what == "up" else None
     result = host.send(adapter, "hi", target=Target("probe", "@x"), file=file)
     assert (result.result, result.again, len(wire.seen), host.waits) == ("not_sent", True, 1, [])
-    assert str(host.gate.seen[-1]).endswith("silence")
+    assert str(host.permit.seen[-1]).endswith("silence")
 
 
 @pytest.mark.parametrize("what", ["token", "look"])
@@ -128,17 +128,17 @@ def test_who_waited_for_silence_tells_it_too(what: str) -> None:
     else:
         host.lookups.find = waited  # type: ignore[assignment, method-assign]
     host.send(Tokened())
-    assert host.gate.seen == ["out: no access token: silence"]
+    assert host.permit.seen == ["out: no access token: silence"]
 
 
-def test_a_gate_that_fails(caplog: pytest.LogCaptureFixture) -> None:
-    """ADP-5.5: what became of a message is known, whatever the gate does with it."""
+def test_a_permit_that_fails(caplog: pytest.LogCaptureFixture) -> None:
+    """ADP-5.5: what became of a message is known, whatever the permit does with it."""
 
-    class Jammed(Turnstile):
+    class Jammed(FakePermit):
         report = raises(KeyError("hush"))
 
     host = Host()
-    host.gate = Jammed()
+    host.permit = Jammed()
     with caplog.at_level(logging.WARNING):
         assert host.send(Probe()).result == "sent"
     assert "the permit was not told: KeyError" in caplog.text and "hush" not in caplog.text
@@ -229,7 +229,7 @@ def test_an_upload() -> None:
     assert [(one.url, one.body) for one in host.up.seen] == [("up:where", b""), ("up:p1", b"hello")]
     assert host.wire.of("ref") == ["p1"] and host.wire.of("data") == [""]
     assert seen == [{0: ("begun", "")}]
-    assert host.gate.seen == ["in", "begins", "out"]
+    assert host.permit.seen == ["in", "begins", "out"]
 
 
 @pytest.mark.parametrize(
@@ -257,7 +257,7 @@ def test_an_upload_is_kept_for_its_part() -> None:
     assert host.send(Uploader(), "", file=FILE).result == "sent"
     assert (len(host.up.seen), host.wire.of("ref")) == (2, ["p1", "p1"])
     inside = "in"
-    assert host.gate.seen == [inside, "begins", "out: slow", inside, "out"]
+    assert host.permit.seen == [inside, "begins", "out: slow", inside, "out"]
 
 
 class TwoWays(Uploader, Ways):

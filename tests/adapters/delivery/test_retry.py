@@ -122,27 +122,27 @@ def held(*waits: float | None) -> Steps:
     return Steps(*(Held("our own pace", retry_after=wait) for wait in waits))
 
 
-def test_a_gate_that_holds_for_a_moment() -> None:
+def test_a_permit_that_holds_for_a_moment() -> None:
     """ADP-5.22: a wait of at most 0.25 s is slept here, as often as it takes, within the 2 s."""
-    host, gate = Host(), held(0.2, 0.25, 0.0)
-    RetryBudget(host.sleep).await_permit(gate)
-    assert (gate.calls, host.waits) == (4, [0.2, 0.25, 0.01])
-    host, gate = Host(), held(*[0.25] * 99)
+    host, permit = Host(), held(0.2, 0.25, 0.0)
+    RetryBudget(host.sleep).await_permit(permit)
+    assert (permit.calls, host.waits) == (4, [0.2, 0.25, 0.01])
+    host, permit = Host(), held(*[0.25] * 99)
     with pytest.raises(Held):
-        RetryBudget(host.sleep).await_permit(gate)
+        RetryBudget(host.sleep).await_permit(permit)
     assert host.waits == [0.25] * 8
 
 
 @pytest.mark.parametrize("wait", [0.3, 60.0, math.nan, None])
-def test_a_gate_that_holds_for_longer(wait: float | None) -> None:
+def test_a_permit_that_holds_for_longer(wait: float | None) -> None:
     """ADP-5.22: that is the courier's, at once."""
-    host, gate = Host(), held(wait)
+    host, permit = Host(), held(wait)
     with pytest.raises(Held):
-        RetryBudget(host.sleep).await_permit(gate)
-    assert (gate.calls, host.waits) == (1, [])
+        RetryBudget(host.sleep).await_permit(permit)
+    assert (permit.calls, host.waits) == (1, [])
 
 
-def test_a_stop_at_the_gate() -> None:
+def test_a_stop_while_the_permit_holds() -> None:
     """ADP-5.13: the host's stop ends this wait as well."""
     host = Host()
     host.stops_after = 1

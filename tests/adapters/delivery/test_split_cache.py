@@ -2,7 +2,7 @@
 
 import pytest
 
-from fakes.probe import OK, Host, Probe, Turnstile
+from fakes.probe import OK, FakePermit, Host, Probe
 from wakebus.adapters.delivery import split_cache
 from wakebus.adapters.delivery.split_cache import SplitCache
 from wakebus.adapters.errors import Rejected
@@ -70,7 +70,7 @@ def test_a_text_that_is_held_between_its_parts() -> None:
             return len(text)
 
     host, text = Host(OK), "one two three four five six seven eight nine ten"
-    host.gate = Turnstile(None, 7.0, None, 7.0, None)
+    host.permit = FakePermit(None, 7.0, None, 7.0, None)
     assert [host.send(Slow(), text).done for _ in range(3)] == [1, 2, 3]
     assert host.wire.of("key") == ["k.1", "k.2", "k.3"]
     once = len(measured)

@@ -69,7 +69,7 @@ def close(permit: Permit, result: ChannelResult | None) -> None:
 
 
 def test_open() -> None:
-    """ADP-6.15: a host without a gate holds nothing back."""
+    """ADP-6.15: a host without a permit holds nothing back."""
     for _ in range(1000):
         AllowAll().enter()
         AllowAll().begin()

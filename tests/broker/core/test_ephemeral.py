@@ -9,9 +9,9 @@ import pytest
 from fakes.hub import Bench, put
 from fakes.peer import posting
 from wakebus.broker.core import ephemeral
-from wakebus.broker.core.holders import look_after_names, look_for_the_gone
+from wakebus.broker.core.holders import look_after_names, release_ended_holders
 from wakebus.broker.core.model import Endpoint
-from wakebus.broker.core.restore import load
+from wakebus.broker.core.restore import restore_hub
 from wakebus.broker.errors import BadMessage, NameTaken, UnknownTarget
 from wakebus.broker.protocol import wire
 from wakebus.broker.protocol.message import NAME
@@ -78,7 +78,7 @@ def sweep(bench: Bench) -> None:
     """Look after the names as the router does each second; `bus-er` beats."""
     if holder := bench.hub.endpoint("bus-er").holder:
         holder.beat = bench.mono
-    look_for_the_gone(bench.hub)
+    release_ended_holders(bench.hub)
     ephemeral.end_overdue(bench.hub)
     bench.slow.run_all()
 
@@ -292,7 +292,7 @@ def test_its_time_goes_on_over_a_restart(bench: Bench, tmp_path: Path) -> None:
     leave(bench, B, "bus-er-2")
     bench.pass_time(40)
     bench.hub.endpoints.clear()
-    load(bench.hub, bench.slow.store)
+    restore_hub(bench.hub, bench.slow.store)
     endpoint = bench.hub.endpoints["bus-er-2"]
     entries = endpoint.mailbox.entries
     assert (entries["m1"].session, entries["m2"].session) == (True, False)

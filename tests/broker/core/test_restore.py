@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fakes.hub import Bench, put
-from wakebus.broker.core.restore import load
+from wakebus.broker.core.restore import restore_hub
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def test_deadlines_are_those_of_bus_time(bench: Bench) -> None:
     one = put(accepted=bus, deadline=bus + 60)
     bench.slow.store.transaction([lambda s: s.put(one)])
     bench.wall += 365 * 86400
-    load(bench.hub, bench.slow.store)
+    restore_hub(bench.hub, bench.slow.store)
     (entry,) = bench.hub.endpoints["worker"].mailbox.entries.values()
     assert entry.deadline == pytest.approx(bench.mono + 60)
 
@@ -34,7 +34,7 @@ def test_who_held_a_name_may_come_back(bench: Bench) -> None:
     store = bench.slow.store
     for name, boot in (("here", "boot/0"), ("elsewhere", "other/0")):
         store.save_endpoint(name, **columns, boot=boot)
-    load(bench.hub, store)
+    restore_hub(bench.hub, store)
     here, elsewhere = bench.hub.endpoints["here"], bench.hub.endpoints["elsewhere"]
     assert here.holder and elsewhere.holder
     assert (here.epoch, here.holder.process.pid, here.holder.conn) == (3, 1, None)

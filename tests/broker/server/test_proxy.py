@@ -23,7 +23,7 @@ class Plane:
 
     def __init__(self, folder: Path, **settings: Any) -> None:
         self.context: zmq.Context[Bytes] = zmq.Context()
-        self.paths = socket_paths.choose(folder)
+        self.paths = socket_paths.choose_paths(folder)
         self.proxy = Proxy(self.context, Settings(**settings))
         self.proxy.bind(self.paths)
         self.proxy.start()
@@ -127,7 +127,7 @@ def test_what_the_broker_cannot_publish(bus_root: Path) -> None:
     """EVENTS-6.5: it does not wait, and is told: a full pipe, a closed socket."""
     context: zmq.Context[Bytes] = zmq.Context()
     proxy = Proxy(context, Settings(events_in_hwm=10))
-    proxy.bind(socket_paths.choose(bus_root))  # not started: nobody reads
+    proxy.bind(socket_paths.choose_paths(bus_root))  # not started: nobody reads
     while b"\x01" + STANDING not in proxy.subscriptions():
         assert proxy.publisher.poll(15_000)
     assert not all(proxy.publish(STANDING) for _ in range(5_000))
@@ -197,7 +197,7 @@ def test_it_ends_when_it_is_told(bus_root: Path) -> None:
     plane.close()
     context: zmq.Context[Bytes] = zmq.Context()
     proxy = Proxy(context, Settings())
-    proxy.bind(socket_paths.choose(bus_root))
+    proxy.bind(socket_paths.choose_paths(bus_root))
     proxy.stop()
     context.term()
 
@@ -213,7 +213,7 @@ from wakebus.broker.settings import Settings
 logging.basicConfig(stream=sys.stderr)
 context = zmq.Context()
 proxy = Proxy(context, Settings())
-proxy.bind(socket_paths.choose(Path(sys.argv[1])))
+proxy.bind(socket_paths.choose_paths(Path(sys.argv[1])))
 proxy.start()
 proxy.control.send(b"TERMINATE")
 proxy._thread.join()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from wakebus.broker.store.clock_marks import restored_bus_time, save
+from wakebus.broker.store.clock_marks import restored_bus_time, save_mark
 from wakebus.broker.store.store import Store
 from wakebus.broker.system.clock import Mark
 
@@ -20,8 +20,8 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 def test_the_newest_mark_counts(store: Store) -> None:
     """PROTOCOL-8.10: one row; in the same boot bus time goes on with the seconds since it."""
-    save(store.db, Mark(50.0, 1_000.0, 5.0, "boot"))
-    save(store.db, Mark(60.0, 1_010.0, 15.0, "boot"))
+    save_mark(store.db, Mark(50.0, 1_000.0, 5.0, "boot"))
+    save_mark(store.db, Mark(60.0, 1_010.0, 15.0, "boot"))
     assert store.db.execute("SELECT count(*) FROM mark").fetchone()[0] == 1
     assert restored_bus_time(store.db, Mark(0.0, 9e9, 20.0, "boot")) == 65.0
 

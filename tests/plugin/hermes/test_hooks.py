@@ -11,7 +11,7 @@ from fakes.broker import Broker, until
 from fakes.hermes_terminal import Bus, Terminal
 from fakes.host import deliver
 from wakebus.broker.protocol.message import Message
-from wakebus.plugin.hermes.hooks import MAX_SESSIONS, STEER, Hooks, _state_of, steered, text_of
+from wakebus.plugin.hermes.hooks import MAX_SESSIONS, STEER, Hooks, _state_of, message_text, steered
 from wakebus.plugin.processes.cancel import Cancel
 from wakebus.plugin.prompt.label import PromptItem
 from wakebus.plugin.prompt.pending_context import Context
@@ -271,7 +271,7 @@ def test_nothing_is_raised(bus: Bus) -> None:
 )
 def test_the_text_of_a_message(message: object, text: str) -> None:
     """HERMES-4.11: with a picture it is a list of parts."""
-    assert text_of(message) == text
+    assert message_text(message) == text
 
 
 def test_hooks_are_of_this_module(bus: Bus) -> None:

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from wakebus.plugin.hermes.shared.safe_chat_text import inert
+from wakebus.plugin.hermes.shared.safe_chat_text import without_uploads
 
 # gateway/platforms/base.py:3848 of hermes-agent 0.19.0, with some of its extensions (1463).
 TAKEN = re.compile(
@@ -37,7 +37,7 @@ def taken(text: str) -> list[str]:
 )
 def test_hermes_takes_nothing(text: str) -> None:
     """HERMES-5.11: no path, no MEDIA tag, also with backquotes of somebody else."""
-    assert taken(inert(text)) == [] and not TAG.search(inert(text))
+    assert taken(without_uploads(text)) == [] and not TAG.search(without_uploads(text))
 
 
 def test_whatever_is_written() -> None:
@@ -46,10 +46,12 @@ def test_whatever_is_written() -> None:
     parts = ["/", "~/", "a", ".yaml", ".txt", "`", "```", " ", "\n", "-", ":", "MEDIA:", "."]
     for _ in range(5000):
         text = "".join(draw.choices(parts, k=draw.randrange(1, 14)))
-        assert taken(inert(text)) == [] and not TAG.search(inert(text)), repr(text)
+        assert taken(without_uploads(text)) == [] and not TAG.search(without_uploads(text)), repr(
+            text
+        )
 
 
 def test_a_person_reads_the_path() -> None:
     """HERMES-5.11: whole, as code; words and commands stay."""
-    assert inert("rules: /h/r.yaml") == "rules: `/h/r.yaml`"
-    assert inert("/bus send NAME") == "/bus send NAME"
+    assert without_uploads("rules: /h/r.yaml") == "rules: `/h/r.yaml`"
+    assert without_uploads("/bus send NAME") == "/bus send NAME"

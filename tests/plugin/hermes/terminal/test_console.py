@@ -2,13 +2,15 @@
 
 import pytest
 
-from wakebus.plugin.hermes.terminal.console import CliOutput, inert
+from wakebus.plugin.hermes.terminal.console import CliOutput, without_pastes
 
 
 def test_a_prompt_is_text() -> None:
     """HERMES-4.3: no reference to a file that Hermes would put in its place."""
-    assert inert("see [Pasted text #1: 2 lines → /etc/passwd]").startswith("see (Pasted text #1")
-    assert inert("[wakebus] plain [x]") == "[wakebus] plain [x]"
+    assert without_pastes("see [Pasted text #1: 2 lines → /etc/passwd]").startswith(
+        "see (Pasted text #1"
+    )
+    assert without_pastes("[wakebus] plain [x]") == "[wakebus] plain [x]"
 
 
 def test_printing() -> None:
