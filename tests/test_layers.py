@@ -41,6 +41,7 @@ PURE: Final = (
     "broker.errors",
     "broker.core.mailbox",
     "broker.store.rows",
+    "broker.system.text_width",
     "broker.pubsub.sequences",
     "adapters.abilities",
     "adapters.base",

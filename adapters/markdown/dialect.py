@@ -8,11 +8,11 @@ cell does not widen its column without end: the output stays a small multiple.
 """
 
 import re
-import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar, Final
 
 from wakebus.adapters.markdown.parser import pieces
+from wakebus.broker.system.text_width import display_width
 
 # After this a platform's parser sees no mention, link or mark; a reader sees nothing. Cleaning
 # (sanitize.plain) has taken it out of what came in.
@@ -135,11 +135,6 @@ def _behind(room: str, lines: str) -> str:
     return _FIRST.sub(room, lines)
 
 
-def display_width(text: str) -> int:
-    """Return how many columns `text` takes in a font of fixed width."""
-    return len(text) if text.isascii() else sum(map(_columns, text))
-
-
 def aligned_table(rows: Sequence[Sequence[str]], aligns: Sequence[str]) -> str:
     """Return rows, of which the first is the head, as lines; `aligns`: "", left, right, center."""
     short = [_without_empty_end(row) for row in rows]
@@ -153,12 +148,6 @@ def aligned_table(rows: Sequence[Sequence[str]], aligns: Sequence[str]) -> str:
         for row in short
     ]
     return "\n".join([*lines[:1], "-+-".join("-" * wide for wide in widths), *lines[1:]])
-
-
-def _columns(char: str) -> int:
-    if unicodedata.category(char) in ("Mn", "Me", "Cf"):
-        return 0
-    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
 
 
 def _without_empty_end(row: Sequence[str]) -> Sequence[str]:

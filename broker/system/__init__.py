@@ -6,4 +6,5 @@ The machine: files, locks, logs, clocks, processes, forks, socket options; knows
     log_file       logs that rotate         processes     whether a process still runs
     clock          wall, mono, bus time     fork_safety   what a forked child lets go of
     zmq_options    sockets that connect     text_table    tables for people and pipes
+    text_width     columns of a text
 """

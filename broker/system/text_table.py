@@ -8,10 +8,11 @@ value is `-`. Rule 3: a cell is text: no control character and no line break in 
 """
 
 import os
-import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import Final, NamedTuple, TextIO
+
+from wakebus.broker.system.text_width import display_width
 
 LEAST_TEXT: Final = 24  # characters of a column for texts; in a narrower one nobody reads
 LEAST: Final = 6  # characters of any other column, however narrow the terminal is
@@ -62,7 +63,7 @@ def _one_line(cell: str) -> str:
 
 def _for_pipe(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> Iterator[str]:
     lines = [[column.title for column in columns], *([cell or "-" for cell in row] for row in rows)]
-    widths = [max(map(cells_of, cells)) for cells in zip(*lines, strict=True)]
+    widths = [max(map(display_width, cells)) for cells in zip(*lines, strict=True)]
     for line in lines:
         yield _joined(columns, line, widths, [""] * len(columns))
 
@@ -75,7 +76,7 @@ def for_terminal(
     columns = [columns[place] for place in used]
     rows = [[row[place] for place in used] for row in rows]
     titles = [column.title for column in columns]
-    widths = [max(map(cells_of, cells)) for cells in zip(titles, *rows, strict=True)]
+    widths = [max(map(display_width, cells)) for cells in zip(titles, *rows, strict=True)]
     beside = _fit(columns, widths, width)
     plain = [""] * len(columns)
     yield _joined(columns[:beside], titles, widths, [BOLD if color else ""] * beside)
@@ -124,37 +125,24 @@ def _joined(
 ) -> str:
     parts = []
     for column, cell, width, code in zip(columns, cells, widths, codes, strict=False):
-        pad = " " * (width - cells_of(cell))
+        pad = " " * (width - display_width(cell))
         shown = f"\x1b[{code}m{cell}\x1b[0m" if code and cell else cell
         parts.append(f"{pad}{shown}" if column.right else f"{shown}{pad}")
     return _GAP.join(parts).rstrip()
-
-
-def cells_of(text: str) -> int:
-    """Return how many cells of a terminal `text` takes."""
-    if text.isascii():
-        return len(text)
-    return sum(map(_cells, text))
-
-
-def _cells(char: str) -> int:
-    if unicodedata.category(char) in ("Mn", "Me", "Cf"):
-        return 0
-    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
 
 
 def _wrapped(text: str, width: int) -> Iterator[str]:
     """Yield `text` in lines of at most `width` cells, between words where that is possible."""
     line = ""
     for word in text.split():
-        if line and cells_of(f"{line} {word}") <= width:
+        if line and display_width(f"{line} {word}") <= width:
             line = f"{line} {word}"
             continue
         if line:
             yield line
         line = ""
         for char in word:
-            if line and cells_of(line) + _cells(char) > width:
+            if line and display_width(line) + display_width(char) > width:
                 yield line
                 line = ""
             line += char

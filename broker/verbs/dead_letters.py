@@ -26,6 +26,7 @@ from wakebus.broker.verbs.fields import (
     page_start,
     reply_page,
     requester,
+    unless_error,
 )
 
 MAX_IDS: Final = 500
@@ -37,7 +38,7 @@ def dead(hub: Hub, request: ClientRequest) -> None:
     oldest, after, limit = payload.get("oldest") is True, page_start(payload), page_limit(payload)
     hub.store.submit(
         lambda store: dead_letters.dead(store.db, which, oldest=oldest, after=after, limit=limit),
-        partial(reply_page, hub, request, "letters", lambda row: row),
+        reply_page(hub, request, "letters", lambda row: row),
     )
 
 
@@ -69,10 +70,7 @@ def retry(hub: Hub, request: ClientRequest) -> None:
     ids, force = _ids(request.payload), request.payload.get("force") is True
     line = partial(hub.log_line, "retried", **requester(hub, request))
 
-    def looked(found: LookupResult | WakebusError) -> None:
-        if isinstance(found, WakebusError):
-            hub.fail(request, found)
-            return
+    def looked(found: LookupResult) -> None:
         chosen, kept = _choose(hub, found.rows, force=force)
         names = [row["id"] for row in chosen]
         now, said = hub.bus_time(), line()
@@ -80,7 +78,9 @@ def retry(hub: Hub, request: ClientRequest) -> None:
         size = sum(row["size"] for row in chosen)
         hub.store.submit(lambda store: dead_letters.revive(store.db, names, now, said), done, size)
 
-    hub.store.submit(lambda store: dead_letters.find(store.db, ids), looked)
+    hub.store.submit(
+        lambda store: dead_letters.find(store.db, ids), unless_error(hub, request, looked)
+    )
 
 
 def _choose(hub: Hub, rows: list[Row], *, force: bool) -> tuple[list[Row], list[Row]]:
@@ -145,13 +145,12 @@ def purge(hub: Hub, request: ClientRequest) -> None:
     """Verb `purge`: delete messages that have ended, bodies and all."""
     ids = _ids(request.payload)
 
-    def done(found: LookupResult | WakebusError) -> None:
-        if isinstance(found, WakebusError):
-            hub.fail(request, found)
-            return
+    def done(found: LookupResult) -> None:
         gone = [row["id"] for row in found.rows if row["state"] in ENDS]
         still = [(row["id"], row["state"]) for row in found.rows if row["state"] not in ENDS]
         kept = [{"id": id, "state": s, "why": f"it is {s}; cancel it first"} for id, s in still]
         hub.reply(request, {"purged": gone, **_untouched(found, kept)})
 
-    hub.store.submit(lambda store: dead_letters.purge(store.db, ids), done)
+    hub.store.submit(
+        lambda store: dead_letters.purge(store.db, ids), unless_error(hub, request, done)
+    )

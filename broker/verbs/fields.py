@@ -62,20 +62,32 @@ def requester(hub: Hub, request: ClientRequest) -> dict[str, Any]:
     return {**({"by": name} if name else {}), "pid": request.pid}
 
 
+def unless_error(
+    hub: Hub, request: ClientRequest, use: Callable[[Any], None]
+) -> Callable[[Any], None]:
+    """Return what calls `use` with a result of the store, or answers with the error that it is."""
+
+    def done(result: Any) -> None:
+        if isinstance(result, WakebusError):
+            hub.fail(request, result)
+        else:
+            use(result)
+
+    return done
+
+
 def found_or_fail(
     hub: Hub, request: ClientRequest, id: str, use: Callable[[Any], None]
 ) -> Callable[[Any], None]:
     """Return what calls `use` with what was found, or answers with an error: nothing was."""
 
     def looked(found: Any) -> None:
-        if isinstance(found, WakebusError):
-            hub.fail(request, found)
-        elif not found:
-            hub.fail(request, UnknownId(f"no message {id} is stored"))
-        else:
+        if found:
             use(found)
+        else:
+            hub.fail(request, UnknownId(f"no message {id} is stored"))
 
-    return looked
+    return unless_error(hub, request, looked)
 
 
 def reply_page(
@@ -83,14 +95,14 @@ def reply_page(
     request: ClientRequest,
     name: str,
     tell: Callable[[Row], Row],
-    page: Page | WakebusError,
-) -> None:
-    """Answer with a page's rows as `name`, each as `tell` tells it."""
-    if isinstance(page, WakebusError):
-        hub.fail(request, page)
-        return
-    rows = [_with_wall_times(hub, tell(row)) for row in page.rows]
-    hub.reply(request, {name: rows, "next": page.next, "now": hub.clock.wall()})
+) -> Callable[[Any], None]:
+    """Return what answers with a page's rows as `name`, each as `tell` tells it."""
+
+    def told(page: Page) -> None:
+        rows = [_with_wall_times(hub, tell(row)) for row in page.rows]
+        hub.reply(request, {name: rows, "next": page.next, "now": hub.clock.wall()})
+
+    return unless_error(hub, request, told)
 
 
 def _with_wall_times(hub: Hub, row: Row) -> Row:

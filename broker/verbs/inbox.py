@@ -38,7 +38,7 @@ def inbox(hub: Hub, request: ClientRequest) -> None:
         raise hub.unknown_target(name)
     hub.store.submit(
         lambda store: dead_letters.inbox(store.db, name, ended=ended, after=after, limit=limit),
-        partial(reply_page, hub, request, "messages", partial(_with_state, hub, name)),
+        reply_page(hub, request, "messages", partial(_with_state, hub, name)),
     )
 
 

@@ -20,7 +20,7 @@ from wakebus.broker.protocol import wire
 from wakebus.broker.protocol.delivery_state import receipt_of_row
 from wakebus.broker.protocol.message import check_name
 from wakebus.broker.store.rows import Row
-from wakebus.broker.verbs.fields import found_or_fail, message_id
+from wakebus.broker.verbs.fields import found_or_fail, message_id, unless_error
 
 
 def describe(hub: Hub, endpoint: Endpoint) -> dict[str, Any]:
@@ -56,7 +56,7 @@ def declare(hub: Hub, request: ClientRequest) -> None:
     endpoint.ephemeral, endpoint.ended = 0.0, False
     hub.store.submit(
         lambda store: store.save_endpoint(name, declared=True, ephemeral=0, seen=endpoint.seen),
-        _answer(hub, request, {"name": name}),
+        unless_error(hub, request, lambda _: hub.reply(request, {"name": name})),
     )
 
 
@@ -75,17 +75,9 @@ def forget(hub: Hub, request: ClientRequest) -> None:
         conn.names.discard(name)
     if holder:
         hub.announce_holder(endpoint, holder.process.pid, up=False)
-    hub.forget_endpoint(name, _answer(hub, request, {"name": name}))
-
-
-def _answer(hub: Hub, request: ClientRequest, payload: dict[str, Any]) -> Any:
-    def done(result: Any) -> None:
-        if isinstance(result, WakebusError):
-            hub.fail(request, result)
-        else:
-            hub.reply(request, payload)
-
-    return done
+    hub.forget_endpoint(
+        name, unless_error(hub, request, lambda _: hub.reply(request, {"name": name}))
+    )
 
 
 def trace(hub: Hub, request: ClientRequest) -> None:

@@ -64,29 +64,27 @@ def label_many(items: Sequence[PromptItem], fence: str, room: int = MAX_BODIES) 
     """Return the prompt of one turn on several messages, oldest first; `room`: bytes of texts."""
     if len(items) == 1:
         return label(items[0], fence)
-    head = f"[wakebus] {len(items)} messages, oldest first. {NOTICE}"
-    return _labelled(head, items, fence, room)
+    return _labelled(f"{len(items)} messages, oldest first.", items, fence, room)
 
 
 def label_context(items: Sequence[PromptItem], fence: str) -> str:
     """Return what waited for this session, to stand in front of its next turn; "" for nothing."""
-    if not items:
-        return ""
-    head = f"[wakebus] For your information, {len(items)} waiting, oldest first. {NOTICE}"
-    return _labelled(head, items, fence, MAX_BODIES)
+    return _labelled(f"For your information, {len(items)} waiting, oldest first.", items, fence)
 
 
 def label_inbox(items: Sequence[PromptItem], fence: str) -> str:
     """Return what bus_read shows: texts of an inbox, newest first; "" for nothing."""
+    head = f"The inbox, {len(items)} shown, newest first, first lines only."
+    return _labelled(head, items, fence)
+
+
+def _labelled(head: str, items: Sequence[PromptItem], fence: str, room: int = MAX_BODIES) -> str:
     if not items:
         return ""
-    head = f"[wakebus] The inbox, {len(items)} shown, newest first, first lines only. {NOTICE}"
-    return _labelled(head, items, fence, MAX_BODIES)
-
-
-def _labelled(head: str, items: Sequence[PromptItem], fence: str, room: int) -> str:
     limit = min(MAX_BODY, max(MIN_BODY, room // len(items)))
-    return "\n".join([head, *(_block(item, _checked(fence), limit) for item in items)])
+    return "\n".join(
+        [f"[wakebus] {head} {NOTICE}", *(_block(item, _checked(fence), limit) for item in items)]
+    )
 
 
 def _checked(fence: str) -> str:

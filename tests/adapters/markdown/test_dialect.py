@@ -5,7 +5,7 @@ from hypothesis import given, settings
 
 from fakes.markdown import in_order, texts, words
 from wakebus.adapters import markdown
-from wakebus.adapters.markdown.dialect import aligned_table, display_width
+from wakebus.adapters.markdown.dialect import aligned_table
 
 
 @given(texts())
@@ -38,14 +38,6 @@ def test_any_text_keeps_its_words(text: str) -> None:
 def test_plain(text: str, shown: str) -> None:
     """ADP-11.2: what people read."""
     assert markdown.plain(text) == shown
-
-
-@pytest.mark.parametrize(
-    ("text", "columns"), [("abc", 3), ("中文", 4), ("é", 1), ("e\u0301", 1), ("🎉", 2), ("ｗ", 2)]
-)
-def test_width(text: str, columns: int) -> None:
-    """ADP-11.6: Chinese and emoji take two columns, accents none."""
-    assert display_width(text) == columns
 
 
 def test_columns_stand_below_each_other() -> None:

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wakebus.broker.system.text_table import Column, cells_of, for_terminal, text_table
+from wakebus.broker.system.text_table import Column, for_terminal, text_table
+from wakebus.broker.system.text_width import display_width
 
 COLUMNS = (
     Column("ID", whole=True),
@@ -77,9 +78,9 @@ def test_columns_without_a_value_are_left_out() -> None:
 
 def test_wide_characters() -> None:
     """Chinese takes two cells each, an accent of its own none."""
-    assert (cells_of("中文"), cells_of("e\u0301"), cells_of("ab")) == (4, 1, 2)
+    assert (display_width("中文"), display_width("e\u0301"), display_width("ab")) == (4, 1, 2)
     lines = lay_out([["m", "1s", "中文", "queued", "x"], ["m", "1s", "abcd", "dead", "x"]], 80)
-    assert [cells_of(line[: line.index("x")]) for line in lines[1:]] == [23, 23]
+    assert [display_width(line[: line.index("x")]) for line in lines[1:]] == [23, 23]
 
 
 def test_groups() -> None:
@@ -132,7 +133,7 @@ def test_nothing_is_lost(rows: list[list[str]], width: int) -> None:
     for row in rows:
         for char in "".join(row):
             assert char in shown
-    wide = [line for line in lay_out(rows, width) if cells_of(line) > width]
-    fixed = max([2, *(cells_of(row[0]) for row in rows)])
-    fixed += max([3, *(cells_of(row[1]) for row in rows)])
+    wide = [line for line in lay_out(rows, width) if display_width(line) > width]
+    fixed = max([2, *(display_width(row[0]) for row in rows)])
+    fixed += max([3, *(display_width(row[1]) for row in rows)])
     assert not wide or fixed + 3 * 8 + 4 > width
