@@ -58,10 +58,10 @@ def _check(
         return CredentialCheck("none", NO_CALL)
     token = _token(platform, adapter, context)
     known.add(token)
-    if not isinstance(adapter, Checks):
-        return CredentialCheck("ok", TOKEN) if token else CredentialCheck("none", NO_CALL_HERE)
-    request = guarded(platform, lambda: adapter.check_request(token))
-    if request is None:
+    if (
+        not isinstance(adapter, Checks)
+        or (request := guarded(platform, partial(adapter.check_request, token))) is None
+    ):
         return CredentialCheck("ok", TOKEN) if token else CredentialCheck("none", NO_CALL_HERE)
     who = ask_platform(context.performers, platform, request, partial(_who, adapter), _WITHOUT)
     return CredentialCheck("ok", who)

@@ -1,5 +1,5 @@
 """
-What a text or a file would become at its chat, without sending it: parts, ways, requests, masked.
+What a text or a file would become at its chat, without sending it: parts, ways, redacted requests.
 
 Rule 1: nothing is performed, nothing is asked of anybody. Rule 2: what is shown is made by the
 same calls as what is sent: cleaned, split, keyed, built. Rule 3: what only the platform could say

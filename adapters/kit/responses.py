@@ -142,11 +142,11 @@ def _until(date: str, now: str) -> float | None:
 
 def reason(code: object, message: object, advice: str = "") -> str:
     """Return one line: the code, what the platform says, and what to do about it."""
-    said = _masked(message, LONGEST) if message else "no reason given"
-    return f"{_masked(code, 80)}: {said}{'; ' if advice else ''}{advice}"
+    said = _redacted(message, LONGEST) if message else "no reason given"
+    return f"{_redacted(code, 80)}: {said}{'; ' if advice else ''}{advice}"
 
 
-def _masked(said: object, limit: int) -> str:
+def _redacted(said: object, limit: int) -> str:
     """Return a line without what looks like a credential, of which a cut leaves no beginning."""
     whole = _OPAQUE.sub("***", line(str(said), sys.maxsize))
     return whole if len(whole) <= limit else _CUT.sub("", whole[: limit - 1]) + "…"

@@ -1,8 +1,8 @@
 """
 What became of deliveries, counted by platform.
 
-Rule 1: pure. Rule 2: words and numbers only: no text but the last error's, which is masked where it
-was made, and may name the chat. Rule 3: bounded: as many platforms as there are adapters.
+Rule 1: pure. Rule 2: words and numbers only: no text but the last error's, redacted where it was
+made, which may name the chat. Rule 3: bounded: as many platforms as there are adapters.
 """
 
 from typing import Any

@@ -80,11 +80,6 @@ CODES: Final[Mapping[int, Meaning]] = {
     429: Meaning("throttled"),
 }
 
-# FAQ, "My bot is hitting limits": one a second to a chat, 20 a minute to a group, 30 a second.
-_GROUPS: Final = frozenset({"group", "name"})
-
-_LIMITS: Final = (Limit(1, 1.0), Limit(20, 60.0, kinds=_GROUPS), Limit(30, 1.0, "app"))
-
 
 class Telegram:
     """HTML where a text has marks, and the plain text if Telegram cannot read that."""

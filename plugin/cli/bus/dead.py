@@ -13,8 +13,9 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from typing import Final
 
+from wakebus.broker.client.calls import ReplyRow
 from wakebus.broker.client.client import Client
 from wakebus.broker.errors import Refused
 from wakebus.broker.system.text_table import Column
@@ -37,8 +38,6 @@ COLUMNS: Final = (
     Column("CHANNEL"),
     Column("REASON", text=True),
 )
-
-Letter = dict[str, Any]
 
 
 def _options(parser: Parser) -> None:
@@ -133,7 +132,7 @@ def run_list(args: argparse.Namespace) -> int:
     return OK
 
 
-def _for(channel: str | None, letters: Iterable[Letter]) -> Iterator[Letter]:
+def _for(channel: str | None, letters: Iterable[ReplyRow]) -> Iterator[ReplyRow]:
     """Yield those for a platform, for a chat in any of its threads, or for just this thread."""
     for letter in letters:
         told = letter.get("channel", "")
@@ -141,7 +140,7 @@ def _for(channel: str | None, letters: Iterable[Letter]) -> Iterator[Letter]:
             yield letter
 
 
-def _row(letter: Letter) -> list[str]:
+def _row(letter: ReplyRow) -> list[str]:
     doubt = " (work may have been done)" if letter["in_doubt"] else ""
     again = f" (retried {letter['retried']}×)" if letter["retried"] else ""
     return [
@@ -184,7 +183,7 @@ def run_retry(args: argparse.Namespace) -> int:
     _check_which(args, False)
     by = sender_identity.find_sender(args.sender, os.environ).name
     with notify.connect(None) as client:
-        total: Letter = {"retried": [], "kept": []}
+        total: ReplyRow = {"retried": [], "kept": []}
         for ids in _steps(_ids(client, args)):
             _add(total, client.retry(ids, force=args.force, by=by))
     return _told(args, total, "retried")
@@ -197,7 +196,7 @@ def run_purge(args: argparse.Namespace) -> int:
         echo("nothing was deleted", error=True)
         return FAILED
     with notify.connect(None) as client:
-        total: Letter = {"purged": [], "kept": []}
+        total: ReplyRow = {"purged": [], "kept": []}
         for ids in _steps(_ids(client, args)):
             _add(total, client.purge(ids))
     return _told(args, total, "purged")
@@ -233,12 +232,12 @@ def _steps(ids: Iterator[str]) -> Iterator[list[str]]:
         yield step
 
 
-def _add(total: Letter, more: Letter) -> None:
+def _add(total: ReplyRow, more: ReplyRow) -> None:
     for name, found in more.items():
         total[name] += found
 
 
-def _told(args: argparse.Namespace, total: Letter, what: str) -> int:
+def _told(args: argparse.Namespace, total: ReplyRow, what: str) -> int:
     done, kept = total[what], total["kept"]
     if args.json:
         echo_json(total)

@@ -1,7 +1,7 @@
 """
 `wakebus send CHANNEL ["text"] [--file PATH]`: through the courier to a chat, and what became of it.
 
-`--dry-run` shows the requests instead, masked: no network, no bus. Exit status: 0 sent (or shown),
+`--dry-run` shows the redacted requests instead: no network, no bus. Exit status: 0 sent (or shown),
 1 rejected or not sent, 2 usage, 5 uncertain.
 """
 
