@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
 from wakebus.plugin.hermes.shared.context_injection import ContextInjection, hermes_limit
+from wakebus.plugin.hermes.shared.host_calls import ask_host
 
 if TYPE_CHECKING:
     from wakebus.plugin.hermes.runtime import Runtime
@@ -115,9 +116,7 @@ class Hooks:
     @_never_raises
     def pre_gateway_dispatch(self, event: Any = None, **_: Any) -> None:
         """A person's message arrives; Hermes does with it what it would do without us."""
-        on_message = getattr(self._runtime.host, "on_message", None)
-        if callable(on_message):
-            on_message(event)
+        ask_host(self._runtime.host, "on_message", event)
 
     @_never_raises
     def pre_llm_call(
@@ -131,9 +130,7 @@ class Hooks:
     ) -> dict[str, str] | None:
         """A turn begins: is it ours, does anything wait for it, does it know where it is?"""
         self._end_untold(session_id, turn_id)
-        on_turn_begin = getattr(self._runtime.host, "on_turn_begin", None)
-        if callable(on_turn_begin):
-            on_turn_begin(session_id)
+        ask_host(self._runtime.host, "on_turn_begin", session_id)
         begun = self._runtime.tracker.on_begin(
             message_text(user_message), session_id=session_id, task_id=task_id, turn_id=turn_id
         )
@@ -162,8 +159,7 @@ class Hooks:
         self, response_text: str = "", session_id: str = "", **_: Any
     ) -> str | None:
         """Let the host see, or change, what is about to be shown."""
-        on_output = getattr(self._runtime.host, "on_output", None)
-        changed = on_output(response_text, session_id) if callable(on_output) else None
+        changed = ask_host(self._runtime.host, "on_output", response_text, session_id)
         return changed if isinstance(changed, str) else None
 
     @_never_raises

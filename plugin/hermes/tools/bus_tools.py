@@ -23,6 +23,7 @@ from wakebus.broker.errors import (
     UnknownTarget,
     WakebusError,
 )
+from wakebus.plugin.hermes.shared.host_calls import ask_host
 from wakebus.plugin.hermes.status import status
 from wakebus.plugin.hermes.tools import schemas
 from wakebus.plugin.hermes.tools.broker_calls import SEND_S, tool_connection
@@ -152,17 +153,14 @@ def _receipt_told(receipt: "Receipt", target: str, sender: str, channel: str | N
 
 def _count_sent(runtime: "Runtime", id: str) -> None:
     runtime.sent += 1
-    remember = getattr(runtime.host, "remember_sent", None)
-    if callable(remember):
-        remember(id)
+    ask_host(runtime.host, "remember_sent", id)
 
 
 def _channel(runtime: "Runtime", args: Args) -> str | None:
     """Return the channel: as stated ("" for none), else the chat of the session that calls."""
     if args.get("channel") is not None:
         return _optional(args, "channel") or None
-    own = getattr(runtime.host, "channel", None)
-    return (own() if callable(own) else "") or None
+    return ask_host(runtime.host, "channel") or None
 
 
 def _required(args: Args, name: str) -> str:
@@ -221,8 +219,7 @@ def bus_read(runtime: "Runtime", args: Args, facts: Mapping[str, Any]) -> ToolRe
 
     id = _optional(args, "id")
     session_id = str(facts.get("session_id") or "")
-    host_may_show = getattr(runtime.host, "may_show", None)
-    may_show = host_may_show(session_id) if callable(host_may_show) else show_all
+    may_show = ask_host(runtime.host, "may_show", session_id) or show_all
     with tool_connection(runtime) as (client, name, _):
         if id:
             return read_message(client, name, id, may_show)

@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Final
 
 from wakebus.broker.errors import NotRunning, Undecided, UnknownTarget, WakebusError
+from wakebus.plugin.hermes.shared.host_calls import ask_host
 from wakebus.plugin.hermes.shared.safe_chat_text import without_uploads
 from wakebus.plugin.hermes.status import endpoints_page, status, status_page
 from wakebus.plugin.hermes.tools.broker_calls import tool_connection
@@ -97,8 +98,7 @@ def _send(runtime: "Runtime", rest: str) -> str:
 
 def _here(runtime: "Runtime") -> AbstractContextManager[None]:
     """Inside, the host's session is the one of the chat in which the command was typed."""
-    commanding = getattr(runtime.host, "commanding", None)
-    return commanding() if callable(commanding) else nullcontext()
+    return ask_host(runtime.host, "commanding") or nullcontext()
 
 
 def _means(told: Mapping[str, Any]) -> str:
