@@ -27,12 +27,13 @@ class BadSettings(WakebusError):
     code = "bad_settings"
 
 
-def _number(unit: str, description: str, most: int = 10**9) -> Meta:
-    return Meta(gt=0, le=most, description=description, extra={"unit": unit})
+def _number(unit: str, description: str) -> Meta:
+    # Some write 10**12 where they want no limit.
+    return Meta(gt=0, le=10**15, description=description, extra={"unit": unit})
 
 
 def _bytes(description: str) -> Meta:
-    return _number("bytes", description, 10**15)
+    return _number("bytes", description)
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -71,6 +71,12 @@ def test_a_wrong_file_is_named_with_its_key(tmp_path: Path, text: str, says: str
     assert "wakebus.toml" in str(caught.value)
 
 
+@pytest.mark.parametrize("name", [one.name for one in fields().values() if one.kind is not bool])
+def test_so_much_that_it_is_no_limit(tmp_path: Path, name: str) -> None:
+    """PROTOCOL-1.7: a large number is no mistake."""
+    assert getattr(load(written(tmp_path, f"{name} = 1_000_000_000_000"), {}), name) == 10**12
+
+
 def test_a_file_that_is_no_text(tmp_path: Path) -> None:
     """PROTOCOL-1.7: not UTF-8, or not readable at all."""
     (tmp_path / "wakebus.toml").write_bytes(b"\xff\xfe")
