@@ -6,7 +6,7 @@ Everything wakebus raises on purpose, and the code each error has on the wire.
         * BadFrame  BadVersion
     * Refused             the broker will not do this; change the request
         * TooBig  BadName  BadTopic  BadMessage  UnknownTarget  NameTaken
-        * NotRegistered  Fenced  Conflict  BadToken  UnknownId  UnknownVerb  Loop
+        * NotRegistered  Fenced  Conflict  BadToken  UnknownId  UnknownVerb
     * NotNow              nothing was stored; the same request may succeed later
         * MailboxFull  Busy  BrokerUnavailable
     * NotRunning          no broker answers at this address; nothing was written
@@ -132,12 +132,6 @@ class UnknownVerb(Refused):
     code = "unknown_verb"
 
 
-class Loop(Refused):
-    """Agents answer each other without end. No broker says so yet: PROTOCOL-3.2 keeps the code."""
-
-    code = "loop"
-
-
 class NotNow(WakebusError):
     """Nothing was stored; the same request may succeed later."""
 
@@ -208,9 +202,15 @@ def _leaves(base: type[WakebusError]) -> dict[str, type[WakebusError]]:
 
 
 def from_wire(payload: dict[str, Any]) -> WakebusError:
-    """Return the error that an `err` answer describes; an unknown code becomes WakebusError."""
+    """
+    Return the error that an `err` answer describes.
+
+    A code that a newer broker knows is Refused, or NotNow where the same request may succeed.
+    """
     data = {k: v for k, v in payload.items() if k not in ("code", "text", "retry", "self")}
-    kind = _leaves(WakebusError).get(str(payload.get("code")), WakebusError)
+    retry = payload.get("retry")
+    unknown = NotNow if retry is True else Refused if retry is False else WakebusError
+    kind = _leaves(WakebusError).get(str(payload.get("code")), unknown)
     text = str(payload.get("text", "the broker gave no reason"))
     if kind is Undecided:
         return Undecided(text, id=str(data.get("id", "")))

@@ -20,8 +20,8 @@ KINDS = [
     for kind in vars(errors).values()
     if isinstance(kind, type) and issubclass(kind, WakebusError)
 ]
-# A base class that is never raised, the client's own, and the code kept for later.
-NOT_SENT = {"not_running", "unknown", "not_now", "loop"}
+# A base class that is never raised, and the client's own.
+NOT_SENT = {"not_running", "unknown", "not_now"}
 
 
 def test_every_code_is_documented_with_its_retry() -> None:
@@ -38,6 +38,15 @@ def test_an_error_comes_back_as_its_class(kind: type[WakebusError]) -> None:
     assert (again.code, again.text, again.data) == (kind.code, "why", {"extra": [1]})
     # Abstract classes share the base's code.
     assert type(again) is kind or kind.code == "error"
+
+
+@pytest.mark.parametrize(
+    ("retry", "kind"), [(False, errors.Refused), (True, errors.NotNow), (None, WakebusError)]
+)
+def test_a_code_of_a_newer_broker(retry: bool | None, kind: type[WakebusError]) -> None:
+    """PROTOCOL-3.2: `loop`, say, is caught by who catches what is refused."""
+    error = errors.from_wire({"code": "loop", "text": "paused", "retry": retry, "pair": ["a", "b"]})
+    assert type(error) is kind and (error.text, error.data) == ("paused", {"pair": ["a", "b"]})
 
 
 def test_undecided_keeps_its_id() -> None:
