@@ -77,18 +77,10 @@ def read_address(folder: "Path | str") -> dict[str, Any]:
             data = json.load(file)
     except FileNotFoundError:
         raise NotRunning(f"no broker runs here ({path} does not exist)") from None
-    except (OSError, ValueError) as exc:
+    except OSError as exc:
         raise NotRunning(f"{path} cannot be read: {exc}") from exc
+    except (ValueError, RecursionError):
+        data = None  # empty after a cut of power, or damaged: a running broker soon mends it
     if not isinstance(data, dict) or not isinstance(data.get("router"), str):
-        raise NotRunning(f"{path} holds no broker address")
+        raise NotRunning(f"no broker runs here ({path} holds no address of one)")
     return data
-
-
-def write_address(folder: "Path", data: dict[str, Any]) -> None:
-    """Put `data` in place in one step (0600), so that no client reads half of it."""
-    draft = folder / f".{ADDRESS_FILE}.{os.getpid()}"
-    draft.unlink(missing_ok=True)  # of a killed broker; EXCL below follows no link
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        json.dump(data, file)
-    draft.replace(folder / ADDRESS_FILE)

@@ -18,11 +18,12 @@ import logging
 import math
 import os
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeGuard
 
 import psutil
+
+from wakebus.broker.system.durable_file import replace_file
 
 log = logging.getLogger(__name__)
 
@@ -74,23 +75,14 @@ class StatusFile:
         head = {"pid": os.getpid(), "started": self._started, "at": now}
         told = {**head, "settings": self._settings, "platforms": platforms}
         try:
-            _replace(self._path, json.dumps(told).encode())
+            # Not durable: written each second, and an empty file is no status (rule 4).
+            replace_file(self._path, json.dumps(told).encode(), durable=False)
         except OSError as exc:
             if self._said != str(exc):
                 self._said = str(exc)
                 log.warning("%s cannot be written: %s", self._path, exc.strerror)
             return
         self._written, self._shown, self._said = now, shown, ""
-
-
-def _replace(path: Path, data: bytes) -> None:
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    with suppress(FileNotFoundError):
-        draft.unlink()  # of a process that had this pid, or planted
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    with os.fdopen(os.open(draft, flags, 0o600), "wb") as file:
-        file.write(data)
-    draft.replace(path)
 
 
 class Status(NamedTuple):

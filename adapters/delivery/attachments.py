@@ -24,6 +24,7 @@ from typing import Any, Final
 from wakebus.adapters.base import File
 from wakebus.adapters.errors import Rejected, Unavailable
 from wakebus.adapters.sanitize import line
+from wakebus.broker.system.durable_file import sync_file, sync_folder
 
 FOLDER: Final = "files"
 MAX_FILE: Final = 20 << 20  # more is a link's business
@@ -172,7 +173,9 @@ def _copied(path: Path, source: int, folder: Path) -> tuple[str, int, str]:
     try:
         with _opened(folder, make=True) as directory:
             try:
-                return copy, *_written(path, source, copy, directory)
+                size, digest = _written(path, source, copy, directory)
+                sync_folder(folder / FOLDER)
+                return copy, size, digest
             except BaseException:
                 with suppress(OSError):
                     os.unlink(copy, dir_fd=directory)
@@ -193,7 +196,7 @@ def _written(path: Path, source: int, copy: str, directory: int) -> tuple[int, s
             digest.update(chunk)
             target.write(chunk)
         target.flush()
-        os.fsync(target.fileno())
+        sync_file(target.fileno())
     if size != os.fstat(source).st_size:
         raise Rejected(f"file {str(path)!r} changed while it was read; send it when it is whole")
     return size, digest.hexdigest()
@@ -250,8 +253,9 @@ def _swept(name: str, directory: int, now: float) -> bool:
 @contextmanager
 def _opened(folder: Path, *, make: bool = False) -> Iterator[int]:
     """Hold `bus/files` open, through no link, so that nobody can put another in its place."""
-    if make:
+    if make and not (folder / FOLDER).exists():
         (folder / FOLDER).mkdir(mode=0o700, exist_ok=True)
+        sync_folder(folder)
     directory = os.open(folder / FOLDER, _DIR)
     try:
         yield directory

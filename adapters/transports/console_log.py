@@ -25,6 +25,7 @@ from typing import Final, NamedTuple, TextIO
 
 from wakebus.adapters.base import Request, Response
 from wakebus.adapters.errors import Rejected, Unavailable, Uncertain
+from wakebus.broker.system.durable_file import sync_file, sync_folder
 
 LOOK_BACK: Final = 4 << 20  # holds the longest entry (1 MiB) and what a lane can have in flight
 LOCK_S: Final = 2.0
@@ -145,7 +146,7 @@ class ConsoleLogs:
             size = os.fstat(file).st_size
             more = missing_bytes(_tail(file, size), key, request.body, stamp)
             if more:
-                _append(file, more, size)
+                _append(file, more, size, self._folder)
         if more and self._echo:
             _show(self._echo, f"[{stamp} console:{url[1]} {key}]\n{request.body.decode()}\n")
         return Response(200, json.dumps({"id": key, "again": not more}).encode())
@@ -209,7 +210,7 @@ def _tail(file: int, size: int) -> bytes:
     return tail if not start else tail[tail.find(b"\n") + 1 :]
 
 
-def _append(file: int, data: bytes, size: int) -> None:
+def _append(file: int, data: bytes, size: int, folder: Path) -> None:
     try:
         while data:
             data = data[os.write(file, data) :]
@@ -219,7 +220,9 @@ def _append(file: int, data: bytes, size: int) -> None:
         os.ftruncate(file, size)
         raise
     try:
-        os.fsync(file)
+        sync_file(file)
+        if not size:  # a new file: its name too
+            sync_folder(folder)
     except OSError as exc:
         raise Uncertain(f"written, but the disk does not confirm it: {exc.strerror}") from exc
 

@@ -24,7 +24,7 @@ import psutil
 import zmq
 
 from wakebus.broker import __version__, paths, settings
-from wakebus.broker.address import ADDRESS_FILE, write_address
+from wakebus.broker.address import ADDRESS_FILE
 from wakebus.broker.errors import BrokerUnavailable
 from wakebus.broker.protocol import wire
 from wakebus.broker.server import socket_paths
@@ -33,7 +33,7 @@ from wakebus.broker.server.proxy import Proxy
 from wakebus.broker.server.router import Router
 from wakebus.broker.server.socket_paths import SocketPaths
 from wakebus.broker.server.supervisor import Supervisor, installed_services
-from wakebus.broker.server.watchdog import Watchdog
+from wakebus.broker.server.watchdog import Watchdog, write_address
 from wakebus.broker.store.recovery import open_store
 from wakebus.broker.store.store import Store
 from wakebus.broker.system.clock import Clock

@@ -7,6 +7,7 @@ and another may start in its place. Rule 3: looks are taken in a thread of their
 hang; the socket belongs to the router thread, which is asked.
 """
 
+import json
 import logging
 import os
 import threading
@@ -14,12 +15,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from wakebus.broker.address import ADDRESS_FILE, read_address, write_address
+from wakebus.broker.address import ADDRESS_FILE, read_address
 from wakebus.broker.errors import WakebusError
 from wakebus.broker.server.connection_limit import ConnectionLimit
 from wakebus.broker.server.router import Router
 from wakebus.broker.store.recovery import lost_files
 from wakebus.broker.store.store import Store
+from wakebus.broker.system.durable_file import replace_file
 from wakebus.broker.system.lock_file import LOCK, lock_again
 from wakebus.broker.system.log_file import reopen_log
 from wakebus.broker.system.private_files import is_same_file
@@ -27,6 +29,11 @@ from wakebus.broker.system.private_files import is_same_file
 log = logging.getLogger("wakebus.watchdog")
 
 LOOK_S: Final = 0.5
+
+
+def write_address(folder: Path, address: dict[str, Any]) -> None:
+    """Write what clients read of this broker (PROTOCOL-1.5). Raises OSError."""
+    replace_file(folder / ADDRESS_FILE, json.dumps(address).encode())
 
 
 class Watchdog:

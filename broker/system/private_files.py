@@ -10,6 +10,7 @@ import stat
 from pathlib import Path
 
 from wakebus.broker.errors import WakebusError
+from wakebus.broker.system.durable_file import make_folders
 
 
 class CannotStart(WakebusError):
@@ -25,9 +26,7 @@ def make_folder(folder: Path) -> None:
     Raises CannotStart, also where everybody may put another folder in its place.
     """
     try:
-        for one in reversed((folder, *folder.parents)):
-            if not one.exists():  # not `parents=True`: that makes them as wide as the umask lets
-                one.mkdir(mode=0o700, exist_ok=True)
+        make_folders(folder, 0o700)
         found, parent = folder.lstat(), folder.parent.stat()
     except OSError as exc:
         raise CannotStart(f"the folder {folder} cannot be made: {exc.strerror}") from exc

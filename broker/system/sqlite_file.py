@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from wakebus.broker.errors import WakebusError
+from wakebus.broker.system.durable_file import put_in_place, sync_folder
 
 MAGIC: Final = b"SQLite format 3\0"  # sqlite.org/fileformat.html, 1.3.1
 
@@ -68,6 +69,7 @@ def set_aside(path: Path) -> Path:
     for end in ("-wal", "-shm", ""):
         if (part := Path(f"{path}{end}")).exists():
             part.rename(f"{aside}{end}")
+    sync_folder(path.parent)
     return aside
 
 
@@ -110,7 +112,7 @@ def copy_to(db: sqlite3.Connection, copy: Path) -> None:
     os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
     with closing(sqlite3.connect(draft)) as other:
         db.backup(other)
-    draft.replace(copy)
+    put_in_place(draft, copy)
 
 
 def drop_old_copies(path: Path, before: float) -> None:

@@ -6,10 +6,10 @@ Rule: after any failure the old file is there, whole; what went wrong is CannotI
 
 import os
 import shlex
-import tempfile
 from pathlib import Path
 from typing import Final
 
+from wakebus.broker.system.durable_file import make_folders, replace_file
 from wakebus.plugin.install.errors import CannotInstall
 
 MAX_BYTES: Final = 4 << 20  # far above any config.yaml; more than that is no such file
@@ -50,31 +50,16 @@ def write_file(path: Path, text: str, *, mode: int = 0o600) -> None:
     """Put `text` in place. A file that is there keeps its mode and owner, a link its target."""
     target = Path(os.path.realpath(path))
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(text.encode())
-                file.flush()
-                os.fsync(file.fileno())
-            _take_over(Path(name), target, mode)
-            Path(name).replace(target)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
+        make_folders(target.parent)
+        owner = None
+        if target.exists():
+            old = target.stat()
+            mode = old.st_mode & 0o7777
+            if os.geteuid() == 0:  # under sudo the file stays the user's
+                owner = (old.st_uid, old.st_gid)
+        replace_file(target, text.encode(), mode=mode, owner=owner)
     except OSError as exc:
         raise failed("write", path, exc) from exc
-
-
-def _take_over(draft: Path, target: Path, mode: int) -> None:
-    try:
-        old = target.stat()
-    except FileNotFoundError:
-        draft.chmod(mode)
-        return
-    draft.chmod(old.st_mode & 0o7777)
-    if os.geteuid() == 0:  # under sudo the file stays the user's
-        os.chown(draft, old.st_uid, old.st_gid)
 
 
 def remove_file(path: Path) -> None:

@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from wakebus.broker.system.durable_file import make_folders, replace_file, sync_file
+
 JournalLine = dict[str, Any]
 
 
@@ -55,7 +57,10 @@ class Journal:
             return
         start = "\n" if self._torn else ""
         self._torn = True
-        _write(descriptor, f"{start}{_text(line)}")
+        with os.fdopen(descriptor, "w", encoding="ascii") as file:
+            file.write(f"{start}{_text(line)}")
+            file.flush()
+            sync_file(file.fileno())
         self._torn = False
         self.length += 1
 
@@ -64,18 +69,14 @@ class Journal:
         if self.ours and not self._file.exists() and self._others():
             raise OSError(errno.ESTALE, "another process has taken over", str(self._file))
         texts = [_text(line) for line in lines]
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        draft = self._file.with_name(f".{self._file.name}.draft")
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
-        _write(os.open(draft, flags, 0o600), "".join(texts))
-        draft.replace(self._file)
-        _sync_folder(self._folder)
+        make_folders(self._folder, 0o700)
+        replace_file(self._file, "".join(texts).encode("ascii"))
         if not self.ours:
             self._remove_others()
         self.ours, self._torn, self.length = True, False, len(texts)
 
     def _remove_others(self) -> None:
-        drafts = self._folder.glob(f".{self._name}.*.draft")
+        drafts = self._folder.glob(f".{self._name}.*.jsonl.*")
         for file in (*self._others(), *drafts):
             file.unlink(missing_ok=True)
 
@@ -90,18 +91,3 @@ def _parsed(line: str) -> JournalLine | None:
     except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
-
-
-def _write(descriptor: int, text: str) -> None:
-    with os.fdopen(descriptor, "w", encoding="ascii") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

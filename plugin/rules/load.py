@@ -9,6 +9,7 @@ the last good rules stay, and the error is told once. Rule 3: without a file the
 import errno
 import os
 import pwd
+import shlex
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from wakebus.broker.system.cached_file import LastGood, bytes_of, state_of
+from wakebus.broker.system.durable_file import make_folders, replace_file
 from wakebus.plugin.rules.errors import Problem, RulesError, ScriptError
 from wakebus.plugin.rules.file_trust import refusal
 from wakebus.plugin.rules.model import Rule, Rules
@@ -51,9 +53,18 @@ def default_rules() -> Rules:
 
 def load(path: Path) -> Rules:
     """Return the rules in `path`. Raises RulesError, also for a file that is not there."""
-    rules = read_rules(_text(path), str(path))
+    text = _text(path)
+    rules = read_rules(text, str(path))
+    if not text.strip():
+        return replace(rules, warnings=(_empty_warning(path),))
     doubts = (_script_warning(path, rule, key) for rule in rules.callbacks for key in _FORMATS)
     return replace(rules, warnings=(*rules.warnings, *(doubt for doubt in doubts if doubt)))
+
+
+def _empty_warning(path: Path) -> Problem:
+    mend = shlex.join(["wakebus", "rules", "init", "--force", str(path)])
+    text = f"empty: no rules are in force, not even the default ones (`{mend}` writes them)"
+    return Problem(str(path), 0, "", text)
 
 
 _FORMATS: Final = ("print_format", "context_format")
@@ -139,17 +150,7 @@ class RulesFile:
 def write_default(path: Path, *, force: bool = False) -> None:
     """Write the default rules. Raises FileExistsError without `force`, or another OSError."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folders(path.parent)
     except FileExistsError as exc:
         raise NotADirectoryError(errno.ENOTDIR, "its folder is a file") from exc
-    new = path.with_name(f".{path.name}.{os.getpid()}")
-    fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    try:
-        with os.fdopen(fd, "w", encoding="utf-8") as file:
-            file.write(default_text())
-        if force:
-            new.rename(path)
-        else:  # link, unlike rename, never replaces
-            os.link(new, path)
-    finally:
-        new.unlink(missing_ok=True)
+    replace_file(path, default_text().encode(), only_new=not force)

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from wakebus.broker.address import TopicAddresses, read_address, topic_addresses, write_address
+from wakebus.broker.address import TopicAddresses, read_address, topic_addresses
 from wakebus.broker.errors import NotRunning
+from wakebus.broker.server.watchdog import write_address
 
 ROUTER = "ipc:///x/broker.sock"
 FACTS = {"router": ROUTER, "events_in": "ipc:///i", "events_out": "ipc:///o", "bus_pub": "b" * 16}
@@ -29,11 +30,15 @@ def test_the_address_is_private_and_whole(tmp_path: Path) -> None:
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"router": 5}', "\udcff"])
+@pytest.mark.parametrize(
+    "text", ["", " \n", "\0" * 99, "{", "[]", "{}", '{"router": 5}', "\udcff", "[" * 99_999]
+)
 def test_a_bad_address_file_is_named(tmp_path: Path, text: str) -> None:
-    """PROTOCOL-1.5: whatever it holds, the error is NotRunning with the path."""
+    """PROTOCOL-1.14: whatever it holds, as after a cut of power, no broker runs here."""
     (tmp_path / "address.json").write_bytes(text.encode(errors="surrogateescape"))
-    with pytest.raises(NotRunning, match=r"address\.json"):
+    with pytest.raises(
+        NotRunning, match=r"no broker runs here \(.*/address\.json holds no address"
+    ):
         read_address(tmp_path)
 
 

@@ -52,6 +52,16 @@ def test_no_bus_has_started(own_desk: Desk, verb: str) -> None:
     assert own_desk.left() == []
 
 
+@pytest.mark.parametrize("verb", EVERY)
+def test_an_address_that_a_cut_of_power_emptied(own_desk: Desk, verb: str) -> None:
+    """PROTOCOL-1.14: the words of a bus that has not started, and the same next step."""
+    (own_desk.root / "bus").mkdir(0o700)
+    (own_desk.root / "bus" / "address.json").touch(0o600)
+    done = own_desk.run(*EVERY[verb], timeout=SECONDS)
+    assert (done.status, done.out) == (1, "")
+    assert "no broker runs here" in done.err and "hermes-busd start" in done.err
+
+
 def test_an_address_without_a_bus(own_desk: Desk) -> None:
     """SIGKILL leaves address.json behind: exit 1, one JSON object with --json, nothing sent."""
     own_desk.start()

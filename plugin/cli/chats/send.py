@@ -25,6 +25,7 @@ from wakebus.broker.errors import TimedOut, Undecided, WakebusError
 from wakebus.broker.paths import bus_dir
 from wakebus.broker.protocol.message import from_wire, new_id
 from wakebus.broker.protocol.receipt import Receipt
+from wakebus.broker.system.durable_file import put_in_place
 from wakebus.plugin.cli import notify
 from wakebus.plugin.cli.chats.results import explain, unsettled
 from wakebus.plugin.cli.command import Command
@@ -187,7 +188,7 @@ def _stored(path: Path, id: str, folder: Path) -> tuple[dict[str, Any], bool]:
     stored = folder / attachments.FOLDER
     try:
         fresh = not (stored / copy).exists()
-        (stored / held["copy"]).replace(stored / copy)
+        put_in_place(stored / held["copy"], stored / copy)
     except OSError as exc:
         attachments.forget({"file": held}, folder)
         raise Unavailable(f"file {str(path)!r} cannot be kept in {stored}: {exc.strerror}") from exc

@@ -17,9 +17,9 @@ import zmq
 from fakes.broker import Broker, MakeBroker, until
 from fakes.peer import MakePeer, posting
 from wakebus.broker import errors
-from wakebus.broker.address import write_address
 from wakebus.broker.server import process, socket_paths
 from wakebus.broker.server.process import prepare
+from wakebus.broker.server.watchdog import write_address
 from wakebus.broker.system.lock_file import AlreadyRunning, lock_holder, take_lock
 from wakebus.broker.system.private_files import CannotStart
 

@@ -9,10 +9,10 @@ from typing import Any, cast
 import pytest
 
 from fakes.broker import until
-from wakebus.broker.address import read_address, write_address
+from wakebus.broker.address import read_address
 from wakebus.broker.server.connection_limit import ConnectionLimit
 from wakebus.broker.server.router import Router
-from wakebus.broker.server.watchdog import Watchdog
+from wakebus.broker.server.watchdog import Watchdog, write_address
 from wakebus.broker.store.recovery import close_store, open_store
 from wakebus.broker.system.lock_file import lock_folder, take_lock
 

@@ -153,6 +153,23 @@ def test_a_bad_file_at_the_start_is_an_error(path: Path) -> None:
         RulesFile(_write(path, "- x"))
 
 
+@pytest.mark.parametrize("text", ["", " \n\n", "\ufeff"])
+def test_an_empty_file_is_told(path: Path, text: str) -> None:
+    """RULES-1.3, RULES-1.10: it is valid; what is in force and the next step are said."""
+    rules = load(_write(path, text))
+    (warning,) = rules.warnings
+    assert rules.callbacks == () and str(warning).startswith(
+        f"{path}: empty: no rules are in force"
+    )
+    assert f"`wakebus rules init --force {path}`" in warning.text
+
+
+@pytest.mark.parametrize("text", ["# none wanted", "[]", "callbacks: []"])
+def test_a_file_that_says_no_rules(path: Path, text: str) -> None:
+    """RULES-1.10: somebody wrote that; it is no accident."""
+    assert load(_write(path, text)).warnings == ()
+
+
 def test_writing_the_default_rules_never_replaces_a_file(tmp_path: Path) -> None:
     """Unless forced; what is written is private and loads."""
     path = tmp_path / "new" / "bus-rules.yaml"

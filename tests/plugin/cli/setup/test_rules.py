@@ -39,6 +39,17 @@ def test_init_then_check(home: Path, capsys: Captured) -> None:
     assert "11 rules, 0 warnings" in capsys.readouterr().out
 
 
+def test_check_tells_an_empty_file(home: Path, capsys: Captured) -> None:
+    """RULES-1.10: as after a cut of power; valid, so exit 0, and the command it names mends it."""
+    home.touch(0o600)
+    assert call("check") == 0
+    out = capsys.readouterr().out
+    assert "no rules are in force" in out and "0 rules, 1 warnings" in out
+    _, _, command = out.partition("`wakebus rules ")
+    assert call(*command.partition("`")[0].split()) == 0
+    assert call("check") == 0 and "11 rules, 0 warnings" in capsys.readouterr().out
+
+
 def test_init_where_nothing_can_be_written(home: Path, capsys: Captured) -> None:
     """The reason, not a traceback."""
     home.write_text("a file")
