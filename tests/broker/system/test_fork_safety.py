@@ -180,6 +180,7 @@ def publish(who):
     return bus.dropped
 
 publish("parent")
+until(lambda: seen)  # on its way, it would reach what the child subscribes
 
 def work():
     mine = []
