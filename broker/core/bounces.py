@@ -7,7 +7,6 @@ there is none for a bounce or an answer, so nothing goes round in circles. Rule 
 mailbox takes none; that is counted, and stands among the dead letter's steps.
 """
 
-import json
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -20,6 +19,7 @@ from wakebus.broker.protocol import message as messages
 from wakebus.broker.protocol.message import Message
 from wakebus.broker.store.rows import Put, Row
 from wakebus.broker.store.store import Store
+from wakebus.broker.store.stored_json import message_of
 
 BUS: Final = "bus"  # the broker's own name
 TYPE: Final = "notice"
@@ -44,7 +44,7 @@ def compose(row: Row, reason: str, now: float) -> Message | None:
     """Return what the sender of the message in `row` is told, None where nothing is."""
     if row["type"] in NONE_FOR:
         return None
-    dead = messages.from_wire(json.loads(row["message"]))
+    dead = _message(row)
     why = " ".join(reason.split())[:REASON]
     about = {"id": dead.id, "to": dead.to, "type": dead.type, "reason": why}
     body: dict[str, Any] = {"type": TYPE, "text": _text(dead, why), "about": about}
@@ -64,6 +64,15 @@ def compose(row: Row, reason: str, now: float) -> Message | None:
         hops=min(dead.hops + 1, messages.MAX_HOPS),
         path=(*dead.path, dead.to)[-messages.MAX_PATH :],
     )
+
+
+def _message(row: Row) -> Message:
+    """Return the dead message; where it cannot be read, what the columns hold of it."""
+    try:
+        return messages.from_wire(message_of(row["message"]))
+    except WakebusError:
+        body = {"type": row["type"]} if row["type"] else {}
+        return Message(row["id"], row["accepted"], row["sender"], row["endpoint"], body)
 
 
 def _text(dead: Message, why: str) -> str:

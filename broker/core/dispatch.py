@@ -23,6 +23,7 @@ from wakebus.broker.protocol.delivery_state import (
     DeliveryState,
     receipt_word,
 )
+from wakebus.broker.store.stored_json import UNREADABLE, bytes_of, message_of
 
 log = logging.getLogger("wakebus.dispatch")
 
@@ -49,8 +50,12 @@ def dispatch(hub: Hub, endpoint: Endpoint, fresh: Mapping[str, bytes] | None = N
 def _fetched(hub: Hub, endpoint: Endpoint, entry: MailboxEntry, generation: int, row: Any) -> None:
     if entry.id not in endpoint.mailbox.entries or not entry.out or entry.generation != generation:
         return  # it has ended, or came back while the disk was asked
-    if isinstance(row, dict) and endpoint.holder:
-        _deliver(hub, endpoint, entry, row["message"], row["retried"])
+    if isinstance(row, dict) and message_of(row["message"]) is None:
+        log.error("message %s: %s", entry.id, UNREADABLE)
+        if (entry.state, DeliveryEvent.UNREADABLE) in NEXT:
+            give_up(hub, endpoint, entry, DeliveryEvent.UNREADABLE, UNREADABLE)
+    elif isinstance(row, dict) and endpoint.holder:
+        _deliver(hub, endpoint, entry, bytes_of(row["message"]), row["retried"])
     elif row is None:
         log.error("message %s has vanished from the store", entry.id)
         endpoint.mailbox.remove(entry.id)

@@ -5,14 +5,13 @@ Rule 1: before any other thread has the store. Rule 2: no bodies are read, but t
 and, by SQLite, of what waits for ephemeral names.
 """
 
-import json
-
 from wakebus.broker.core.hub import Hub
 from wakebus.broker.core.mailbox import MailboxEntry
 from wakebus.broker.core.model import Endpoint, Holder, TokenOwner
 from wakebus.broker.protocol.delivery_state import DeliveryState, receipt_word
 from wakebus.broker.store.rows import Row
 from wakebus.broker.store.store import Store
+from wakebus.broker.store.stored_json import message_of
 from wakebus.broker.system.processes import Process
 
 
@@ -43,7 +42,7 @@ def _restore_delivery(
     entry.state, entry.token = DeliveryState(row["state"]), row["token"]
     endpoint.mailbox.adopt(entry.id)  # its holder has it, until that one is gone
     if entry.token and (stored := store.find(entry.id)):
-        message = json.loads(stored["message"])
+        message = message_of(stored["message"]) or {}
         path = tuple(message.get("path", ()))
         hub.token_owners[entry.token] = TokenOwner(
             endpoint.name, entry.id, message.get("hops", 0), path

@@ -4,16 +4,15 @@ Who waits until a message is delivered, handled or answered (PROTOCOL.md section
 Rule 1: a waiter is answered exactly once; the message itself is never touched.
 """
 
-import json
 from collections.abc import Callable
 
 from wakebus.broker.core.hub import Hub
 from wakebus.broker.core.model import Waiter
-from wakebus.broker.errors import WakebusError
-from wakebus.broker.protocol.delivery_state import receipt_of_row
+from wakebus.broker.errors import Refused, WakebusError
 from wakebus.broker.protocol.message import Message
 from wakebus.broker.store.rows import Row
 from wakebus.broker.store.store import Store
+from wakebus.broker.store.stored_json import message_of, outcome_of, receipt_of_row
 
 RowAndAnswer = tuple[Row | None, Row | None]
 
@@ -29,17 +28,21 @@ def answer_if_settled(hub: Hub, waiter: Waiter, row: Row, answer: Row | None) ->
     """Answer and forget a waiter if its time has come; return whether it had."""
     told = receipt_of_row(row)
     if waiter.want == "answer" and answer is not None:
-        told["answer"] = json.loads(answer["message"])
+        told["answer"] = message_of(answer["message"])
     elif told["state"] not in _REACHED.get(waiter.want, ("dead",)) and not _unanswered(row):
         return False
     forget_waiter(hub, waiter)
-    hub.reply(waiter.request, told)
+    if answer is not None and told.get("answer", answer) is None:
+        text = f"{row['id']} was answered by {answer['id']}, which cannot be read any more"
+        hub.fail(waiter.request, Refused(text))
+    else:
+        hub.reply(waiter.request, told)
     return True
 
 
 def _unanswered(row: Row) -> bool:
     """Whether the message was handled and its receiver says that no answer will come."""
-    return bool(row["outcome"]) and json.loads(row["outcome"]).get("answered") is False
+    return outcome_of(row["outcome"]).get("answered") is False
 
 
 def forget_waiter(hub: Hub, waiter: Waiter) -> None:

@@ -5,10 +5,8 @@ Rule 1: everything that affects the life of a delivery stands in this table. Rul
 pair changes nothing: it is an event that came late, twice, or from a holder that lost the name.
 """
 
-import json
-from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any, Final
+from typing import Final
 
 
 class DeliveryState(StrEnum):
@@ -35,6 +33,7 @@ class DeliveryEvent(StrEnum):
     EXHAUSTED = "exhausted"
     CANCELLED = "cancelled"  # taken back
     ORPHANED = "orphaned"  # the session that held the name has ended
+    UNREADABLE = "unreadable"  # what is stored of it cannot be read
     RETRIED = "retried"  # a dead letter gets another life
 
 
@@ -55,6 +54,7 @@ NEXT: Final[dict[tuple[DeliveryState, DeliveryEvent], DeliveryState]] = {
     (DeliveryState.QUEUED, DeliveryEvent.EXHAUSTED): DeliveryState.DEAD,
     (DeliveryState.QUEUED, DeliveryEvent.CANCELLED): DeliveryState.DEAD,
     (DeliveryState.QUEUED, DeliveryEvent.ORPHANED): DeliveryState.DEAD,
+    (DeliveryState.QUEUED, DeliveryEvent.UNREADABLE): DeliveryState.DEAD,
     **{(state, DeliveryEvent.RETRIED): DeliveryState.QUEUED for state in DEATHS},
 }
 
@@ -64,15 +64,3 @@ def receipt_word(state: DeliveryState) -> str:
     if state in (DeliveryState.HELD, DeliveryState.STARTED):
         return "delivered"
     return "dead" if state in DEATHS else str(state)
-
-
-def receipt_of_row(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a receipt's fields for a stored message."""
-    data = {"id": row["id"], "state": receipt_word(DeliveryState(row["state"]))}
-    if row.get("outcome"):
-        data["outcome"] = json.loads(row["outcome"])
-    if row.get("reason"):
-        data["reason"] = row["reason"]
-    if row.get("fresh") is False:
-        data["duplicate"] = True
-    return data

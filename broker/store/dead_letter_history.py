@@ -9,6 +9,7 @@ import json
 from typing import Any, Final
 
 from wakebus.broker.store.rows import LOG_BYTES, Row
+from wakebus.broker.store.stored_json import outcome_of, steps_of, unreadable
 
 _SAID: Final = 200  # characters of a channel's word
 
@@ -18,11 +19,14 @@ def in_doubt(row: Row) -> bool:
     Whether work on a dead letter may have been done although it was given up.
 
     What a channel said is certain but for `uncertain`, and so is what its receiver said when it
-    put it off last; without their word, work had begun.
+    put it off last; without their word, work had begun. What cannot be read may say anything.
     """
     if channel := channel_result(row["outcome"]):
         return bool(channel["result"] == "uncertain")
     steps = _this_life(row["log"])
+    lost = any(step.get("what") == "unreadable" for step in steps)
+    if lost or unreadable({"outcome": row["outcome"]}):
+        return True
     turns = (step for step in reversed(steps) if step.get("what") in ("dead", "retried"))
     last: Row = next(turns, {})
     if last.get("what") == "dead" and "work" in last:
@@ -32,7 +36,7 @@ def in_doubt(row: Row) -> bool:
 
 def _this_life(log: str) -> list[dict[str, Any]]:
     """Return the steps since the last retry; all, where the log may lack some of those."""
-    steps = [json.loads(line) for line in log.splitlines()]
+    steps = steps_of(log)
     if len(log) >= LOG_BYTES:
         return steps
     retries = (number for number, step in enumerate(steps) if step.get("what") == "retried")
@@ -41,7 +45,7 @@ def _this_life(log: str) -> list[dict[str, Any]]:
 
 def channel_result(outcome: str | None) -> dict[str, Any]:
     """Return the channel result in an outcome, {} without."""
-    channel = json.loads(outcome).get("channel") if outcome else None
+    channel = outcome_of(outcome).get("channel")
     return channel if isinstance(channel, dict) and "result" in channel else {}
 
 

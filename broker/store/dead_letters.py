@@ -3,10 +3,10 @@ Dead letters and inboxes, as SQL (PROTOCOL.md section 10).
 
 Rule 1: run by the writer thread, on its connection. Rule 2: a page is bounded three ways: rows that
 are looked at, rows that are told, and bytes that are read with their bodies; its cursor says where
-the next one begins. Rule 3: a body is read for its first line at most, and told no further.
+the next one begins. Rule 3: a body is read for its first line at most, and told no
+further. Rule 4: a row that cannot be read is told as `unreadable`, with what its columns hold.
 """
 
-import json
 import sqlite3
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
@@ -15,6 +15,7 @@ from wakebus.broker.protocol.delivery_state import DEATHS, ENDS, NEXT, DeliveryE
 from wakebus.broker.protocol.message import DEFAULT_TTL_S
 from wakebus.broker.store.dead_letter_history import channel_result, channel_step, in_doubt
 from wakebus.broker.store.rows import Row
+from wakebus.broker.store.stored_json import message_of, unreadable
 
 Cursor = list[Any]
 
@@ -103,7 +104,7 @@ class _Pager:
 
 def _letter(db: sqlite3.Connection, row: Row) -> Row:
     """Return what is told of a dead letter; no body."""
-    rest = _rest(db, row["seq"])
+    rest = _rest(db, row)
     whose = {"channel": rest["channel"]} if rest["channel"] else {}
     return {
         **whose,
@@ -111,24 +112,35 @@ def _letter(db: sqlite3.Connection, row: Row) -> Row:
         "from": row["sender"],
         "to": row["endpoint"],
         "type": row["type"],
-        "reason": (rest["reason"] or "")[:REASON],
+        "reason": rest["reason"][:REASON],
         "accepted": row["accepted"],
         "ended": row["done"],
         "size": row["size"],
         "claimed": bool(row["claimed"]),
         "retried": rest["retried"],
-        "in_doubt": in_doubt({**row, **rest}),
+        "in_doubt": rest["in_doubt"],
+        **_told_unreadable(rest["unreadable"]),
     }
 
 
-def _rest(db: sqlite3.Connection, seq: int) -> Row:
-    return dict(
-        db.execute(
-            "SELECT json_extract(CAST(message AS TEXT), '$.body.channel') AS channel,"
-            " reason, outcome, retried, log FROM message WHERE seq=?",
-            (seq,),
-        ).fetchone()
-    )
+def _rest(db: sqlite3.Connection, row: Row) -> Row:
+    """Return what else is told of a dead letter; its body and steps end here."""
+    columns = "message, reason, outcome, retried, log"
+    sql = f"SELECT {columns} FROM message WHERE seq=?"
+    rest = dict(db.execute(sql, (row["seq"],)).fetchone())
+    message = message_of(rest["message"]) or {"body": {}}
+    return {
+        "channel": message["body"].get("channel"),
+        "session": message.get("session") is not None,
+        "reason": rest["reason"] or "",
+        "retried": rest["retried"],
+        "in_doubt": in_doubt({**row, **rest}),
+        "unreadable": unreadable(rest),
+    }
+
+
+def _told_unreadable(bad: list[str]) -> Row:
+    return {"unreadable": bad} if bad else {}
 
 
 # --- retry and purge ------------------------------------------------------------------------
@@ -146,7 +158,8 @@ def find(db: sqlite3.Connection, ids: Sequence[str]) -> LookupResult:
     """
     Look at `ids` until much would have to be written.
 
-    Dead letters come with `in_doubt`, `reason`, and whether they were for one `session`.
+    Dead letters come with `in_doubt`, `unreadable`, `reason`, and whether they were for one
+    `session`.
     """
     rows: list[Row] = []
     missing: list[str] = []
@@ -161,19 +174,9 @@ def find(db: sqlite3.Connection, ids: Sequence[str]) -> LookupResult:
             return LookupResult(rows, missing, list(ids[number:]))
         budget -= row["size"]
         if row["state"] in DEATHS:
-            row |= _past(db, row)
+            row |= _rest(db, row)
         rows.append(row)
     return LookupResult(rows, missing, [])
-
-
-def _past(db: sqlite3.Connection, row: Row) -> Row:
-    rest = _rest(db, row["seq"])
-    (session,) = db.execute(
-        "SELECT json_extract(CAST(message AS TEXT), '$.session') FROM message WHERE seq=?",
-        (row["seq"],),
-    ).fetchone()
-    told = {"reason": rest["reason"] or "", "session": session is not None}
-    return {"in_doubt": in_doubt({**row, **rest}), **told}
 
 
 def revive(db: sqlite3.Connection, ids: Iterable[str], now: float, line: str) -> list[Row]:
@@ -186,7 +189,8 @@ def _revive(db: sqlite3.Connection, id: str, now: float, line: str) -> Row | Non
     if got is None or (DeliveryState(got["state"]), DeliveryEvent.RETRIED) not in NEXT:
         return None  # somebody was quicker
     row = dict(got)
-    message = json.loads(row["message"])
+    if (message := message_of(row["message"])) is None:
+        return None
     ttl = float(message.get("ttl_s", DEFAULT_TTL_S))
     changes = {
         "seq": db.execute("SELECT max(seq)+1 FROM message").fetchone()[0],
@@ -256,20 +260,23 @@ def _page(
 
 def _boxed(db: sqlite3.Connection, row: Row) -> Row:
     """Return what is told of a message in an inbox."""
-    blob, silent, outcome = db.execute(
-        "SELECT message, silent, outcome FROM message WHERE seq=?", (row["seq"],)
-    ).fetchone()
+    rest = dict(
+        db.execute(
+            "SELECT message, silent, outcome, log FROM message WHERE seq=?", (row["seq"],)
+        ).fetchone()
+    )
     told = {"id": row["id"], "from": row["sender"], "type": row["type"], "state": row["state"]}
     told |= {"accepted": row["accepted"], "size": row["size"], "claimed": bool(row["claimed"])}
     if row["done"] is not None:
-        told |= {"ended": row["done"], "silent": bool(silent)}
-    message = json.loads(blob)
+        told |= {"ended": row["done"], "silent": bool(rest["silent"])}
+    message = message_of(rest["message"]) or {"body": {}}
     whose = {"channel": message["body"].get("channel"), "session": message.get("session")}
-    whose["result"] = str(channel_result(outcome).get("result", ""))[:LINE]
+    whose["result"] = str(channel_result(rest["outcome"]).get("result", ""))[:LINE]
     told |= {name: value for name, value in whose.items() if value}
-    return {**told, "text": _first_line(message["body"].get("text", ""))}
+    told |= _told_unreadable(unreadable(rest))
+    return {**told, "text": _first_line(str(message["body"].get("text", "")))}
 
 
 def _first_line(text: str) -> str:
-    line = next((line for line in text.splitlines() if line.strip()), "")
+    line = next((line for line in text.split("\n") if line.strip()), "")
     return line.strip()[:LINE]

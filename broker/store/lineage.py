@@ -4,12 +4,12 @@ What belongs together: a message, what led to it and what came of it (PROTOCOL.m
 Rule 1: no body is shown. Rule 2: few bytes are read: others wait for the disk meanwhile.
 """
 
-import json
 from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
 from wakebus.broker.store.rows import Row
+from wakebus.broker.store.stored_json import bytes_of, message_of, unreadable
 
 Select = Callable[[str, tuple[Any, ...]], list[Row]]
 
@@ -28,7 +28,7 @@ def related(select: Select, id: str, most_bytes: int = MOST_BYTES) -> list[Row]:
     Return message `id`, what led to it, and all that came of it, oldest first.
 
     `message` is the stored object without its body, with `channel` and `type` of it; where
-    `most_bytes` are read, what the columns hold.
+    `most_bytes` are read, or it cannot be, what the columns hold. `unreadable`: what cannot be.
     """
     found: dict[str, Row] = {}
     queue = deque([id])
@@ -36,8 +36,8 @@ def related(select: Select, id: str, most_bytes: int = MOST_BYTES) -> list[Row]:
         if (next_ := queue.popleft()) in found:
             continue
         for row in select(f"SELECT {COLUMNS} FROM message WHERE id=?", (most_bytes, next_)):
-            most_bytes -= len(row["message"] or b"")
-            found[next_] = {**row, "message": _headers(row)}
+            most_bytes -= len(bytes_of(row["message"]))
+            found[next_] = {**row, "message": _headers(row), "unreadable": unreadable(row)}
             queue += [row[link] for link in ("reply_to", "cause") if row[link]]
             children = select(
                 "SELECT id FROM message WHERE reply_to=? OR cause=? ORDER BY seq LIMIT ?",
@@ -48,11 +48,10 @@ def related(select: Select, id: str, most_bytes: int = MOST_BYTES) -> list[Row]:
 
 
 def _headers(row: Row) -> Row:
-    if row["message"] is None:
+    if (message := message_of(row["message"])) is None:
         told = {"id": row["id"], "ts": row["accepted"]}
         told |= {"from": row["sender"], "to": row["endpoint"]}
         links = {name: row[name] for name in ("reply_to", "cause", "key") if row[name]}
         return {**told, **links, "type": row["type"], "channel": ""}
-    message: Row = json.loads(row["message"])
     body = message.pop("body")
     return {**message, "type": row["type"], "channel": body.get("channel") or ""}

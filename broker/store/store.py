@@ -5,10 +5,10 @@ Rule 1: used by the writer thread alone (group_commit.py), and by tests. Rule 2:
 fails harms no other in its batch.
 """
 
-import json
 import logging
 import sqlite3
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from wakebus.broker.protocol.delivery_state import DeliveryState
 from wakebus.broker.store import batch_insert, lineage, schema
 from wakebus.broker.store.retention import Quota
 from wakebus.broker.store.rows import LOG_BYTES, Put, Row
+from wakebus.broker.store.stored_json import UNREADABLE, message_of
 from wakebus.broker.system.sqlite_file import is_damage, migrate
 
 log = logging.getLogger("wakebus.store")
@@ -44,6 +45,8 @@ class Store:
         self.path = path
         self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         self._db.row_factory = sqlite3.Row
+        # A text that is no UTF-8 would fail all that is asked together with it.
+        self._db.text_factory = partial(str, encoding="utf-8", errors="replace")
         self.quota = Quota(self._db)
         try:
             schema.set_up(self._db)
@@ -113,7 +116,9 @@ class Store:
         """Store a message; return its row, with `fresh` False for a resend. May raise Conflict."""
         msg = put.message
         if (row := self.find(msg.id)) is not None:
-            if messages.content(_message(row)) != messages.content(msg):
+            if (stored := message_of(row["message"])) is None:
+                raise Conflict(f"id {msg.id} is already stored, and {UNREADABLE}")
+            if messages.content(messages.from_wire(stored)) != messages.content(msg):
                 raise Conflict(f"id {msg.id} is already stored with another sender or content")
             return {**row, "fresh": False}
         if msg.key is not None and (row := self._by_key(put)) is not None:
@@ -179,7 +184,8 @@ class Store:
         rows = self._all(
             "SELECT id FROM message WHERE done IS NULL"
             " AND endpoint IN (SELECT name FROM endpoint WHERE ephemeral)"
-            " AND json_extract(CAST(message AS TEXT), '$.session') IS NOT NULL"
+            " AND CASE WHEN json_valid(CAST(message AS TEXT))"
+            " THEN json_extract(CAST(message AS TEXT), '$.session') END IS NOT NULL"
         )
         return [row["id"] for row in rows]
 
@@ -250,7 +256,3 @@ class Store:
 
     def _all(self, sql: str, args: tuple[Any, ...] = ()) -> list[Row]:
         return [dict(row) for row in self._db.execute(sql, args)]
-
-
-def _message(row: Row) -> messages.Message:
-    return messages.from_wire(json.loads(row["message"]))

@@ -144,12 +144,16 @@ def refused(hub: Hub, request: ClientRequest) -> None:
     """Verb `refused`: the receiver will never take it; it becomes a dead letter."""
     endpoint, entry, id = _entry(hub, request)
     outcome = _outcome(request.payload)
-    reason = request.payload.get("reason") or "refused by its receiver"
-    if not isinstance(reason, str):
-        raise BadMessage("refused: `reason` is a text")
-    reason = reason[:MAX_REASON]
+    reason = (_reason(request) or "refused by its receiver")[:MAX_REASON]
     line = hub.log_line("refused", by=endpoint.name, pid=_pid(endpoint), reason=reason)
     _finish(hub, request, endpoint, entry, id, DeliveryState.REFUSED, line, outcome, reason)
+
+
+def _reason(request: ClientRequest) -> str:
+    reason = request.payload.get("reason")
+    if reason is not None and not isinstance(reason, str):
+        raise BadMessage("`reason` is a text")
+    return reason or ""
 
 
 def _outcome(payload: Mapping[str, Any]) -> str | None:
@@ -205,7 +209,7 @@ def later(hub: Hub, request: ClientRequest) -> None:
         or not 0 <= after <= MAX_LATER_S
     ):
         raise BadMessage(f"later: `after_s` is a number of seconds from 0 to {MAX_LATER_S:g}")
-    work = request.payload.get("work", "")
+    why, work = _reason(request)[:200], request.payload.get("work", "")
     if work != "" and not (isinstance(work, str) and work in WORK):
         raise BadMessage("later: `work` is `none` (nothing was done) or `maybe`")
     if entry is None or not entry.out or entry.state in ENDS:
@@ -213,7 +217,6 @@ def later(hub: Hub, request: ClientRequest) -> None:
         return
     hub.revoke_token(entry)
     entry.state = NEXT[entry.state, DeliveryEvent.LATER]
-    why = str(request.payload.get("reason") or "")[:200]
     endpoint.mailbox.defer(id, why, hub.clock.mono() + max(after, 0.001))
     entry.work = work or entry.work
     said = {"reason": why, "work": work}

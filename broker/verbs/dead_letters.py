@@ -20,6 +20,7 @@ from wakebus.broker.protocol.message import check_name
 from wakebus.broker.store import dead_letters
 from wakebus.broker.store.dead_letters import DeadLetterFilter, LookupResult
 from wakebus.broker.store.rows import Row
+from wakebus.broker.store.stored_json import UNREADABLE
 from wakebus.broker.verbs.fields import (
     is_number,
     page_limit,
@@ -35,7 +36,8 @@ MAX_IDS: Final = 500
 def dead(hub: Hub, request: ClientRequest) -> None:
     """Verb `dead`: a page of dead letters, newest first unless `oldest`; no bodies."""
     which, payload = _filter(hub, request.payload), request.payload
-    oldest, after, limit = payload.get("oldest") is True, page_start(payload), page_limit(payload)
+    oldest = payload.get("oldest") is True
+    after, limit = page_start(payload, 2), page_limit(payload)
     hub.store.submit(
         lambda store: dead_letters.dead(store.db, which, oldest=oldest, after=after, limit=limit),
         reply_page(hub, request, "letters", lambda row: row),
@@ -100,8 +102,12 @@ def _choose(hub: Hub, rows: list[Row], *, force: bool) -> tuple[list[Row], list[
 def _obstacle(hub: Hub, endpoint: Endpoint, row: Row, *, force: bool) -> str:
     if row["state"] not in DEATHS:
         return f"it is {row['state']}, not a dead letter"
+    if "message" in row["unreadable"]:
+        return f"{UNREADABLE}; to delete it: wakebus dead purge {row['id']}"
     if why := ephemeral.stays_dead(hub, endpoint, row):
         return why
+    if row["unreadable"] and row["in_doubt"] and not force:
+        return f"{UNREADABLE} ({', '.join(row['unreadable'])}); to do it all the same: --force"
     if row["in_doubt"] and not force:
         return "work on it had begun, nobody knows how far; to do it again all the same: --force"
     return endpoint.full(hub.settings, row["size"])

@@ -33,12 +33,12 @@ def message_id(request: ClientRequest, verb: str) -> str:
     return id
 
 
-def page_start(payload: dict[str, Any]) -> Cursor:
-    """Return the field `after`, [] for the first page."""
+def page_start(payload: dict[str, Any], length: int) -> Cursor:
+    """Return the field `after`, a cursor of `length` numbers, [] for the first page."""
     after = payload.get("after")
     if after is None:
         return []
-    if not isinstance(after, list) or len(after) not in (2, 3) or not all(map(is_number, after)):
+    if not isinstance(after, list) or len(after) != length or not all(map(is_number, after)):
         raise BadMessage("`after` is what the page before gave as `next`")
     return after
 

@@ -33,7 +33,7 @@ def inbox(hub: Hub, request: ClientRequest) -> None:
     """Verb `inbox`: what endpoint `name` has, without taking it; first lines only."""
     payload = request.payload
     name = check_name(payload.get("name"), "name")
-    ended, after, limit = payload.get("all") is True, page_start(payload), page_limit(payload)
+    ended, after, limit = payload.get("all") is True, page_start(payload, 3), page_limit(payload)
     if name not in hub.endpoints:
         raise hub.unknown_target(name)
     hub.store.submit(

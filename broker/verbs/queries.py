@@ -6,7 +6,6 @@ Rule 1: only `read` shows a body. Rule 2: what is not in memory is asked of the 
 """
 
 import itertools
-import json
 import os
 from functools import partial
 from typing import Any
@@ -17,9 +16,9 @@ from wakebus.broker.core.hub import Hub
 from wakebus.broker.core.model import ClientRequest, Endpoint
 from wakebus.broker.errors import Refused, WakebusError
 from wakebus.broker.protocol import wire
-from wakebus.broker.protocol.delivery_state import receipt_of_row
 from wakebus.broker.protocol.message import check_name
 from wakebus.broker.store.rows import Row
+from wakebus.broker.store.stored_json import UNREADABLE, message_of, receipt_of_row, steps_of
 from wakebus.broker.verbs.fields import found_or_fail, message_id, unless_error
 
 
@@ -95,19 +94,24 @@ def read(hub: Hub, request: ClientRequest) -> None:
     id = message_id(request, "read")
 
     def looked(row: Row) -> None:
-        hub.reply(request, {"message": json.loads(row["message"])})
+        if (message := message_of(row["message"])) is None:
+            step = f"delete it once it has ended: wakebus dead purge {id}"
+            hub.fail(request, Refused(f"{id}: {UNREADABLE}; {step}"))
+        else:
+            hub.reply(request, {"message": message})
 
     hub.store.submit(lambda store: store.find(id), found_or_fail(hub, request, id, looked))
 
 
 def _traced(hub: Hub, row: Row) -> dict[str, Any]:
-    steps = [json.loads(line) for line in row["log"].splitlines()]
     told = {
         **row["message"],
         **receipt_of_row(row),
-        "steps": steps,
+        "steps": steps_of(row["log"]),
         "claimed": bool(row["claimed"]),
     }
+    if row["unreadable"]:
+        told["unreadable"] = row["unreadable"]
     endpoint = hub.endpoints.get(row["endpoint"])
     entry = endpoint.mailbox.entries.get(row["id"]) if endpoint else None
     # Its steps may have become too long for the newest ones.

@@ -22,9 +22,10 @@ from wakebus.broker.errors import (
     WakebusError,
 )
 from wakebus.broker.protocol import message as messages
-from wakebus.broker.protocol.delivery_state import DeliveryState, receipt_of_row
+from wakebus.broker.protocol.delivery_state import DeliveryState
 from wakebus.broker.protocol.message import Message
 from wakebus.broker.store.rows import Put, Row
+from wakebus.broker.store.stored_json import receipt_of_row
 
 
 def send(hub: Hub, request: ClientRequest) -> None:

@@ -17,8 +17,8 @@ from wakebus.broker.core.waiters import (
     row_and_answer,
 )
 from wakebus.broker.errors import BadMessage, Busy, TimedOut, UnknownId, WakebusError
-from wakebus.broker.protocol.delivery_state import receipt_of_row
 from wakebus.broker.store.rows import Row
+from wakebus.broker.store.stored_json import receipt_of_row
 
 WANTS: Final = {"delivered": "delivered", "handled": "handled", "answer": "answered"}
 MAX_WAIT_S: Final = 86400.0

@@ -62,7 +62,7 @@ class Pane(NamedTuple):
 
 def parse_panes(listing: str) -> list[Pane]:
     """Return the panes in an answer in FORMAT."""
-    rows = (line.split(" ", _FIELDS - 1) for line in listing.splitlines())
+    rows = (line.split(" ", _FIELDS - 1) for line in listing.split("\n"))
     return [_pane(row) for row in rows if len(row) == _FIELDS]
 
 

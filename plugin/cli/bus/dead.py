@@ -142,6 +142,8 @@ def _for(channel: str | None, letters: Iterable[ReplyRow]) -> Iterator[ReplyRow]
 
 def _row(letter: ReplyRow) -> list[str]:
     doubt = " (work may have been done)" if letter["in_doubt"] else ""
+    unreadable = letter.get("unreadable")
+    lost = f" (unreadable: {', '.join(unreadable)})" if unreadable else ""
     again = f" (retried {letter['retried']}×)" if letter["retried"] else ""
     return [
         letter["id"],
@@ -150,7 +152,7 @@ def _row(letter: ReplyRow) -> list[str]:
         letter["to"],
         letter["type"],
         letter.get("channel", ""),
-        f"{letter['reason']}{doubt}{again}",
+        f"{letter['reason']}{doubt}{again}{lost}",
     ]
 
 
@@ -161,7 +163,8 @@ def run_show(args: argparse.Namespace) -> int:
         if one["state"] != "dead":
             step = f"What became of it: wakebus trace {args.id}"
             raise Refused(f"{args.id} is {one['state']}, not a dead letter", step=step)
-        body = dict(client.read(args.id).body)
+        lost = "message" in one.get("unreadable", ())
+        body = {} if lost else dict(client.read(args.id).body)
     if args.json:
         echo_json({**one, "body": body})
         return OK

@@ -48,6 +48,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _row(one: dict[str, Any]) -> list[str]:
     state = "silent" if one.get("silent") else one["state"]
+    lost = one.get("unreadable")
     return [
         one["id"],
         age_text(one["age_s"]),
@@ -55,7 +56,7 @@ def _row(one: dict[str, Any]) -> list[str]:
         f"{one['from']} (claimed)" if one["claimed"] else one["from"],
         one["type"],
         one.get("channel", ""),
-        one["text"],
+        f"(unreadable: {', '.join(lost)}) {one['text']}".rstrip() if lost else one["text"],
     ]
 
 

@@ -24,7 +24,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         echo(json.dumps({"id": args.id, "messages": found}, indent=2))
         return 0
-    lines = safe("\n".join(trace_lines(found, args.id))).splitlines()
+    lines = safe("\n".join(trace_lines(found, args.id))).split("\n")
     bold = (_bold(line) if colored() and "→" in line else line for line in lines)
     echo("\n".join(bold), styled=True)
     return 0

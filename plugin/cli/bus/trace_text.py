@@ -61,8 +61,9 @@ def _head(message: Traced, asked: str) -> str:
     channel = f" [{_short(message['channel'])}]" if message.get("channel") else ""
     claimed = " (claimed)" if message.get("claimed") else ""
     type_ = _short(message.get("type") or "untyped")
+    lost = f" (unreadable: {_short(message['unreadable'])})" if message.get("unreadable") else ""
     id, sender, to, state = (_short(message.get(key)) for key in ("id", "from", "to", "state"))
-    return f"{id}  {sender}{claimed} → {to}  {type_}{channel}  {state}{mark}"
+    return f"{id}  {sender}{claimed} → {to}  {type_}{channel}  {state}{lost}{mark}"
 
 
 def steps(message: Traced) -> list[Step]:

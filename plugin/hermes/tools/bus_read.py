@@ -65,7 +65,8 @@ def _within(rows: Iterator[dict[str, Any]], seconds: float) -> Iterator[dict[str
 def _facts(row: dict[str, Any]) -> dict[str, Any]:
     """Return what the bus itself says of a message; nothing that a sender could make up."""
     state = "silent" if row.get("silent") else row["state"]
-    return {"id": row["id"], "from": row["from"], "state": state, "age_s": row["age_s"]}
+    told = {"id": row["id"], "from": row["from"], "state": state, "age_s": row["age_s"]}
+    return told | {name: row[name] for name in ("unreadable",) if name in row}
 
 
 def _item(row: dict[str, Any], name: str) -> PromptItem:

@@ -23,6 +23,7 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
 WRONG: list[dict[str, Any]] = [
     *({"limit": n} for n in (0, 201, 1.0, "1", True, None)),
     *({"after": a} for a in (5, [], [1], [1, "x"], [1, 2, 3, 4], [1e400, 0], [2**70, 1])),
+    {"after": [1, 2, 3]},  # a cursor of `inbox`
     *({"before": b} for b in ("x", ["x"], float("inf"), True)),
 ]
 

@@ -80,6 +80,12 @@ def test_what_is_not_there_is_not_guessed(target: str) -> None:
     assert "work, worker, my_app, two words, grouped" in caught.value.data["step"]
 
 
+def test_rows_are_cut_by_a_newline_alone() -> None:
+    """A window's name may hold what only Python takes for a line's end."""
+    row = "%0 0 0 1 0 0 0 0 0 /dev/pts/0 work:a\u2028b\x85c"
+    assert [pane.window_name for pane in parse_panes(f"{row}\n{row}\n")] == ["a\u2028b\x85c"] * 2
+
+
 def test_the_error_says_what_is_not_there() -> None:
     """The session, or a pane of a session that is there; a long list is cut."""
     with pytest.raises(NoPane, match="no tmux session 'gone'"):

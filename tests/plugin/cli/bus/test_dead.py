@@ -2,6 +2,7 @@
 
 import os
 import re
+import sqlite3
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from fakes.desk import Desk, Listener
 from fakes.terminal import Terminal
+from wakebus.broker import Refusal
 from wakebus.plugin.cli.bus.dead import age_text, duration
 from wakebus.plugin.cli.main import main
 
@@ -223,3 +225,46 @@ def test_ages() -> None:
     for bad in ("", "7", "d", "-1d", "1w", "1e3s", "1d2h", "٣d"):
         with pytest.raises(Exception, match="write 90s, 30m, 12h or 7d"):
             duration(bad)
+
+
+# --- a row that cannot be read ----------------------------------------------------------------
+
+
+def test_a_row_that_cannot_be_read(own_desk: Desk) -> None:
+    """PROTOCOL-8.13: shown with its id; --all does the others, and says what it did not."""
+    own_desk.start()
+    ids = dead(own_desk, "e", 3)
+    with sqlite3.connect(own_desk.root / "bus" / "bus.db") as db:
+        db.execute("UPDATE message SET message='{', log=log||'{' WHERE id='e-1'")
+    db.close()
+    listed = own_desk.wakebus("dead", "list")
+    assert listed.status == 0 and all(id in listed.out for id in ids)
+    assert listed.out.count("(unreadable: message, steps)") == 1
+    shown = own_desk.wakebus("dead", "show", "e-1")
+    assert (
+        shown.status == 0 and "reason: cancelled by ci" in shown.out and "unreadable" in shown.out
+    )
+    boxed = own_desk.wakebus("inbox", "e", "--all").out
+    assert "(unreadable: message, steps)" in boxed and "text of e-2" in boxed
+    traced = own_desk.wakebus("trace", "e-1")
+    assert traced.status == 0 and "dead (unreadable: message, steps) ◀" in traced.out
+    again = own_desk.wakebus("dead", "retry", "--all", "--force")
+    assert again.status == 1 and again.out == "retried: e-0, e-2\n"
+    assert "not retried: e-1: what is stored of it cannot be read" in again.err
+    assert "wakebus dead purge e-1" in again.err
+    gone = own_desk.wakebus("dead", "purge", "--all", "--yes")
+    assert (gone.status, gone.out) == (0, "purged: e-1\n")
+
+
+def test_a_reason_with_another_line_end(own_desk: Desk) -> None:
+    """PROTOCOL-8.13: U+2028 in a refusal reason hides nothing."""
+    own_desk.start()
+    with own_desk.client() as bus:
+        bus.register("e", lambda _: Refusal("no\u2028thanks"))
+        bus.send("e", "x", id="e-0", wait=30)
+    assert "no thanks" in own_desk.wakebus("dead", "list").out
+    again = own_desk.wakebus("dead", "retry", "--all")
+    assert (again.status, again.out) == (0, "retried: e-0\n")
+    own_desk.wakebus("cancel", "e-0")
+    gone = own_desk.wakebus("dead", "purge", "--all", "--yes")
+    assert (gone.status, gone.out) == (0, "purged: e-0\n")
