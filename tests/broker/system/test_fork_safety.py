@@ -18,11 +18,13 @@ from wakebus.broker import Client, Delivery, Outcome
 TESTS = Path(__file__).parents[2]
 # Python 3.12 warns of every fork beside threads; that is its word to users.
 PYTHON = (sys.executable, "-X", "dev", "-W", "ignore::DeprecationWarning", "-c")
+# asyncio's dev mode warns of each step that took 0.1 s: a slow machine is no fault.
 BEGIN = """\
-import os, signal, sys, threading, time
+import logging, os, signal, sys, threading, time
 from fakes.forks import *
 from wakebus.broker import *
 
+logging.getLogger("asyncio").setLevel(logging.ERROR)
 guard()
 got = []
 
