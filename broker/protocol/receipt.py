@@ -17,6 +17,7 @@ class Receipt(NamedTuple):
 
     `state`: `queued` (committed to disk), `delivered` (the receiver's client holds it), `handled`
     (its ack is committed; `outcome` says how it went) or `dead` (given up; `reason` says why).
+    `claimed`: an answer whose sender is not proven, so it ends nobody's wait.
     """
 
     id: str
@@ -27,6 +28,7 @@ class Receipt(NamedTuple):
     duplicate: bool = False
     outcome: Mapping[str, Any] | None = None
     reason: str = ""
+    claimed: bool = False
 
 
 class Answer(NamedTuple):
@@ -48,6 +50,7 @@ def receipt(reply: Mapping[str, Any], to: str = "") -> Receipt:
             bool(reply.get("duplicate")),
             reply.get("outcome"),
             str(reply.get("reason") or ""),
+            reply.get("claimed") is True,
         )
     except (KeyError, TypeError, ValueError) as exc:
         raise BadMessage(f"the broker's receipt is not one: {exc}") from exc

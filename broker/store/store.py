@@ -152,13 +152,17 @@ class Store:
         """Return the row of message `id`."""
         return self._one("SELECT * FROM message WHERE id=?", (id,))
 
-    def answer_to(self, id: str) -> Row | None:
-        """Return the first answer to message `id`: from whom it was for, to its sender."""
+    def answer_to(self, id: str, *, claimed: bool = False) -> Row | None:
+        """
+        Return the first answer to message `id`: from whom it was for, to its sender.
+
+        `claimed`: the first whose sender only says that it is the one.
+        """
         return self._one(
             "SELECT a.* FROM message AS asked JOIN message AS a ON a.reply_to=asked.id"
             " AND a.type='answer' AND a.sender=asked.endpoint AND a.endpoint=asked.sender"
-            " WHERE asked.id=? ORDER BY a.seq LIMIT 1",
-            (id,),
+            " AND a.claimed=? WHERE asked.id=? ORDER BY a.seq LIMIT 1",
+            (claimed, id),
         )
 
     def mark(self, id: str, line: str, **columns: Any) -> None:

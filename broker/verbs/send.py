@@ -113,10 +113,11 @@ def _stored(
     live = hub.live(endpoint)
     if result["fresh"] and result["state"] == DeliveryState.QUEUED:
         hub.enter(endpoint, MailboxEntry.of_put(put, result["seq"], hub.clock.mono()))
+    told = {**receipt_of_row(result), "to": put.message.to, "live": live, "ahead": ahead}
+    if put.claimed and put.message.type == "answer" and put.message.reply_to is not None:
+        told["claimed"] = True  # it ends no wait
     # The receipt goes first: on a burst the sender's next message waits for it.
-    hub.reply(
-        request, {**receipt_of_row(result), "to": put.message.to, "live": live, "ahead": ahead}
-    )
+    hub.reply(request, told)
     if result["fresh"]:
         answer_waiters_for(hub, put.message)
         dispatch(hub, endpoint, {put.message.id: put.blob})

@@ -17,7 +17,7 @@ from wakebus.broker.core.waiters import (
     row_and_answer,
 )
 from wakebus.broker.errors import BadMessage, Busy, TimedOut, UnknownId, WakebusError
-from wakebus.broker.store.rows import Row
+from wakebus.broker.store.store import Store
 from wakebus.broker.store.stored_json import receipt_of_row
 
 WANTS: Final = {"delivered": "delivered", "handled": "handled", "answer": "answered"}
@@ -57,9 +57,17 @@ def wait(hub: Hub, request: ClientRequest) -> None:
 def _time_out(hub: Hub, waiter: Waiter) -> None:
     forget_waiter(hub, waiter)
 
-    def looked(row: Row | None) -> None:
-        state = receipt_of_row(row)["state"] if isinstance(row, dict) else "unknown"
+    def looked(result: RowAndAnswer | WakebusError) -> None:
+        row, claimed = (None, None) if isinstance(result, WakebusError) else result
+        state = receipt_of_row(row)["state"] if row else "unknown"
         text = f"{waiter.id} is {state}, not yet {WANTS[waiter.want]}"
-        hub.fail(waiter.request, TimedOut(text, id=waiter.id, state=state))
+        data = {"id": waiter.id, "state": state}
+        if waiter.want == "answer" and claimed:
+            data["claimed"] = claimed["id"]
+            text += f"; {claimed['id']} says it is from {claimed['sender']}, which is not proven"
+        hub.fail(waiter.request, TimedOut(text, **data))
 
-    hub.store.submit(lambda store: store.find(waiter.id), looked)
+    def find_claimed(store: Store) -> RowAndAnswer:
+        return store.find(waiter.id), store.answer_to(waiter.id, claimed=True)
+
+    hub.store.submit(find_claimed, looked)

@@ -244,7 +244,8 @@ def _stdin() -> str:
 def show(receipt: Receipt, as_json: bool) -> int:
     """Print the receipt; return the exit status."""
     if as_json:
-        echo_json({k: v for k, v in receipt._asdict().items() if v not in (None, "")})
+        fields = receipt._asdict().items()
+        echo_json({k: v for k, v in fields if v not in (None, "") and (v or k != "claimed")})
     if receipt.state == "dead":
         echo(f"dead {receipt.id}: {receipt.reason}", error=True)
         return FAILED

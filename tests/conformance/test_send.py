@@ -231,8 +231,8 @@ def test_a_token_proves_the_sender(peer: Peer, other: Peer, name: str) -> None:
     other.register(name)
     receiver_message = peer.send(name, "work")["id"]
     delivery = other.take()
-    other.say("started", delivery, token="t" * 32, hops=4, path=["human"])
-    peer.send(name, "sub", sender="liar", cause="c", hops=0, path=["p"], token="t" * 32)
+    other.say("started", delivery, token=f"{name}-its-turn", hops=4, path=["human"])
+    peer.send(name, "sub", sender="liar", cause="c", hops=0, path=["p"], token=f"{name}-its-turn")
     sub = other.take()
     assert sub["claimed"] is False
     message = sub["message"]

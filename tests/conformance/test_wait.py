@@ -198,6 +198,77 @@ def test_an_answer_is_kept_over_a_restart(broker: Broker, peers: MakePeer) -> No
     assert found["answer"]["body"]["text"] == "yes"
 
 
+@pytest.mark.parametrize("known", [True, False])
+def test_a_claimed_answer_ends_no_wait(
+    peer: Peer, other: Peer, shared_broker: Broker, peers: MakePeer, name: str, known: bool
+) -> None:
+    """PROTOCOL-9.6: stored and shown, before the true one and after; the wait goes on."""
+    other.register(name)
+    stranger, asker = peers(shared_broker), f"{name}-a"
+    if known:
+        peer.register(asker)
+    id = peer.send(name, "well?", sender=asker, asks=True)["id"]
+    number, delivery = waiting(peer, id, "answer"), other.take()
+    forged = answer_of(stranger, delivery, "forged")
+    assert forged["claimed"] is True
+    late = peer.error("wait", id=id, state="answer", timeout=0)
+    assert late.data == {"id": id, "state": "queued", "claimed": forged["id"]}
+    assert forged["id"] in late.text and number not in peer._answers
+    traced = {one["id"]: one["claimed"] for one in peer.ask("trace", id=id)["messages"]}
+    assert traced[forged["id"]] is True
+    if known:
+        assert peer.take()["claimed"] is True
+    true = answer_of(other, delivery, "true")
+    assert "claimed" not in true
+    answer_of(stranger, delivery, "forged again")
+    after = stranger.ask("wait", id=id, state="answer", timeout=0)
+    for found in (peer.answer(number), after):
+        assert (found["answer"]["id"], found["answer"]["body"]["text"]) == (true["id"], "true")
+
+
+def test_a_turns_token_proves_an_answer(peer: Peer, other: Peer, name: str) -> None:
+    """PROTOCOL-9.6: also from a connection without a name, whatever it calls itself."""
+    other.register(name)
+    id = peer.send(name, "well?", sender=f"{name}-a", asks=True)["id"]
+    number, delivery, token = waiting(peer, id, "answer"), other.take(), secrets.token_hex(16)
+    other.say("started", delivery, token=token)
+    given = answer_of(peer, {**delivery, "to": "somebody"}, "yes", token=token)
+    assert "claimed" not in given
+    assert peer.answer(number)["answer"]["body"]["text"] == "yes"
+
+
+def test_another_endpoints_proof_is_none(
+    peer: Peer, other: Peer, shared_broker: Broker, peers: MakePeer, name: str
+) -> None:
+    """PROTOCOL-9.6: registered under another name, or by the token of another one's turn."""
+    other.register(name)
+    third, asker = peers(shared_broker), f"{name}-a"
+    third.register(f"{name}-b")
+    id = peer.send(name, "well?", sender=asker, asks=True)["id"]
+    delivery = other.take()
+    with pytest.raises(errors.NotRegistered):
+        answer_of(third, delivery, "forged")
+    peer.send(f"{name}-b", "work", sender=asker)
+    third.say("started", third.take(), token=(token := secrets.token_hex(16)))
+    for sender in (f"{name}-b", name):
+        answer = {**delivery, "to": sender}
+        answer_of(third, answer, "forged", token=token, queue=True)
+    late = peer.error("wait", id=id, state="answer", timeout=0)
+    assert late.code == "timeout" and "claimed" not in late.data
+
+
+def test_an_endpoint_that_never_registers_proves_nothing(peer: Peer, name: str) -> None:
+    """PROTOCOL-9.6: what is said in its name is kept and shown, and ends no wait."""
+    id = peer.send(name, "well?", sender=f"{name}-a", asks=True, queue=True)["id"]
+    asked = {"to": name, "message": {"id": id, "from": f"{name}-a"}}
+    given = answer_of(peer, asked, "yes")
+    assert (given["state"], given["claimed"]) == ("handled", True)
+    late = peer.error("wait", id=id, state="answer", timeout=0)
+    assert late.data["claimed"] == given["id"]
+    assert "claimed" not in peer.error("wait", id=id, state="handled", timeout=0).data
+    assert peer.ask("read", id=given["id"])["message"]["body"]["text"] == "yes"
+
+
 def test_nobody_elses_answer_counts(peer: Peer, other: Peer, name: str) -> None:
     """PROTOCOL-9.3, PROTOCOL-9.4: neither from a third one nor to a third one."""
     other.register(name)

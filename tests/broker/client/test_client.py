@@ -312,7 +312,7 @@ def test_take_more_gives_the_next_of_the_lane(client: Client, worker: Client, na
 
 def test_a_turns_token_proves_the_sender(client: Client, worker: Client, name: str) -> None:
     """What shows the token comes from this endpoint, caused by this message."""
-    token = "t" * 32
+    token = f"{name}-the-turn-of-this-test"
 
     def handle(delivery: Delivery) -> Outcome:
         delivery.started(token)

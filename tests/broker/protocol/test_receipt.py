@@ -17,8 +17,8 @@ def test_a_short_answer_has_the_usual_values() -> None:
 def test_every_field_is_taken() -> None:
     """What the broker said is what the sender is told."""
     answer = {"id": "a", "state": "dead", "to": "w", "live": True, "ahead": 3, "duplicate": True}
-    found = receipt({**answer, "outcome": {"x": 1}, "reason": "no"})
-    assert found == Receipt("a", "dead", "w", True, 3, True, {"x": 1}, "no")
+    found = receipt({**answer, "outcome": {"x": 1}, "reason": "no", "claimed": True})
+    assert found == Receipt("a", "dead", "w", True, 3, True, {"x": 1}, "no", True)
 
 
 @pytest.mark.parametrize("answer", [{}, {"id": "a"}, {"id": "a", "state": "queued", "ahead": "x"}])

@@ -136,6 +136,9 @@ def test_an_answer_is_kept_for_an_asker_without_a_name(store: Store) -> None:
     assert stored(store, put("a1", body={"type": "answer"}, **answer))["state"] == "handled"
     wrong = {**answer, "to": "another"}
     assert isinstance(stored(store, put("a2", body={"type": "answer"}, **wrong)), UnknownTarget)
+    stored(store, put("a3", body={"type": "answer"}, claimed=True, **answer))
+    claimed = store.answer_to("m1", claimed=True)
+    assert claimed is not None and claimed["id"] == "a3"
     found = store.answer_to("m1")
     assert found is not None and found["id"] == "a1"
     assert [row["id"] for row in store.open_messages()] == ["m1"]
