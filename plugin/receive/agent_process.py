@@ -26,7 +26,8 @@ from wakebus.plugin.rules.sanitize import sanitize
 TURN_S: Final = 1800.0
 MAX_ANSWER: Final = 512 << 10  # bytes; half of what a message's body may hold
 # `hermes chat -q` takes its query as an argument and does not read standard input
-# (hermes-agent 0.19.0, run). The shell moves it there as one word, whatever it holds.
+# (hermes-agent 0.19.0, run), nor a file: with -Q it expands no `@file:`. The shell moves it there
+# as one word, whatever it holds; `ps` shows it to other users (RULES-7.5).
 _QUERY_ARGUMENT: Final = re.compile(r"\bhermes\b[^|;&]*\s(-q|--query)\s*$")
 # One argument may have 128 KiB on Linux (MAX_ARG_STRLEN), as much as a variable: else E2BIG.
 MAX_ARGUMENT: Final = MAX_VALUE

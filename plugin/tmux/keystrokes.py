@@ -4,7 +4,8 @@ Typing into a tmux pane: found exactly, typed literally, then one Enter (pure pa
 Rule 1: a target never reaches tmux, only the id (`%3`) of the pane that it names. Rule 2: no key
 is sent but the text and Enter; C-c would kill running work. Rule 3: bytes of UTF-8 in and out,
 whatever the locale says. Rule 4: two who type into one pane take turns. Rule 5: that a program
-took what was typed, tmux cannot know, and nobody here says so.
+took what was typed, tmux cannot know, and nobody here says so. Rule 6: the text goes to tmux on
+standard input: what stands in a command line, other users see in `ps`.
 """
 
 import fcntl
@@ -20,7 +21,6 @@ from wakebus.plugin.tmux.panes import (
     NoPane,
     Pane,
     TmuxError,
-    argument,
     check_pane,
     is_paste,
     literal,
@@ -71,7 +71,7 @@ def type_text(pane: Pane, text: str, *, sleep: Callable[[float], None] = time.sl
     pasted = is_paste(text)
     with _turn(pane):
         left_mode = _make_ready(pane)
-        _paste(pane, text) if pasted else _press(pane, text)
+        _put_in(pane, text, pasted=pasted)
         sleep(PASTE_SETTLE_S if pasted else KEYS_SETTLE_S)
         # Somebody may have scrolled meanwhile.
         left_mode |= _make_ready(pane)
@@ -99,15 +99,13 @@ def _look(pane: Pane) -> Pane:
     return same[0]
 
 
-def _press(pane: Pane, text: str) -> None:
-    _tmux("send-keys", "-t", pane.id, "-l", "--", argument(text))
-
-
-def _paste(pane: Pane, text: str) -> None:
+def _put_in(pane: Pane, text: str, *, pasted: bool) -> None:
+    """Hand the text over, in brackets if it is a paste; without them a program sees keys."""
     buffer = f"wakebus-{os.getpid()}"
     _tmux("load-buffer", "-b", buffer, "-", data=text.encode())
+    brackets = ["-p"] if pasted else []
     try:
-        _tmux("paste-buffer", "-p", "-d", "-b", buffer, "-t", pane.id)
+        _tmux("paste-buffer", *brackets, "-d", "-b", buffer, "-t", pane.id)
     except TmuxError:
         _tmux("delete-buffer", "-b", buffer)  # else the text stays for everybody's next paste
         raise

@@ -13,8 +13,7 @@ from wakebus.broker.errors import WakebusError
 from wakebus.plugin.rules.sanitize import sanitize
 
 MAX_TEXT: Final = 256 * 1024  # bytes; what is longer belongs into a file whose name is sent
-# Characters that are typed key by key. tmux takes a command line of at most 16 KiB, and agents'
-# TUIs take a long burst of keys for a paste anyway.
+# Characters that are typed as keys: agents' TUIs take a longer burst of keys for a paste anyway.
 LONGEST_KEYS: Final = 500
 
 FORMAT: Final = (
@@ -148,8 +147,3 @@ def literal(text: str) -> str:
 def is_paste(text: str) -> bool:
     """Return whether `text` has to be pasted: line breaks and tabs would be keys."""
     return "\n" in text or "\t" in text or len(text) > LONGEST_KEYS
-
-
-def argument(text: str) -> str:
-    r"""Return `text` for a command line of tmux, where a `;` at the end would begin a new one."""
-    return f"{text[:-1]}\\;" if text.endswith(";") else text

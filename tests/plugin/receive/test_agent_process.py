@@ -165,7 +165,7 @@ def test_a_start_that_the_kernel_refuses() -> None:
     ],
 )
 def test_agents_that_take_their_prompt_as_an_argument(command: str, line: str) -> None:
-    """It gets there as one word."""
+    """RULES-7.5: it gets there as one word, and only where there is no other way."""
     assert agent_process.shell_line(command) == line
 
 

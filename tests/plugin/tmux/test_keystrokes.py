@@ -2,10 +2,12 @@
 
 import os
 import signal
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -211,8 +213,27 @@ def test_a_pane_that_goes_meanwhile(server: Server, name: str) -> None:
     with pytest.raises(TmuxError):
         type_text(found, "a\nb", sleep=lambda _: None)
     with pytest.raises(TmuxError):
-        keystrokes._paste(found, "a\nb")
+        keystrokes._put_in(found, "a\nb", pasted=True)
     assert server.tmux("list-buffers") == ""
+
+
+@pytest.mark.parametrize("text", ["one line 7f3a", "two\nlines 7f3a", "7f3a" * 200])
+def test_no_text_stands_in_a_command_line(
+    pane: Recorder, name: str, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """RULES-7.5: other users could read it there, in `ps`; no buffer keeps it either."""
+    words: list[bytes] = []
+    real = subprocess.run
+
+    def run(command: list[bytes], **more: Any) -> Any:
+        words.extend(command)
+        return real(command, **more)
+
+    monkeypatch.setattr(subprocess, "run", run)
+    typed(name, text)
+    until(lambda: text[-4:].encode() in pane.got, 60)
+    assert b"load-buffer" in words and not [word for word in words if b"7f3a" in word]
+    assert b"7f3a" not in subprocess.check_output(["tmux", "list-buffers"])
 
 
 def test_two_who_type_at_once(pane: Recorder, name: str) -> None:

@@ -8,7 +8,6 @@ from wakebus.plugin.tmux import panes
 from wakebus.plugin.tmux.panes import (
     NoPane,
     Pane,
-    argument,
     check_pane,
     is_paste,
     literal,
@@ -137,19 +136,3 @@ def test_what_is_pasted() -> None:
     """Line breaks and tabs, which are keys, and long texts."""
     assert not is_paste("one line") and is_paste("a\nb") and is_paste("a\tb")
     assert not is_paste("x" * 500) and is_paste("x" * 501)
-
-
-@pytest.mark.parametrize(
-    ("text", "word"),
-    [
-        ("a", "a"),
-        ("a;b", "a;b"),
-        ("a;", "a\\;"),
-        (";", "\\;"),
-        ("a\\;", "a\\\\;"),
-        ("a;;", "a;\\;"),
-    ],
-)
-def test_a_semicolon_at_the_end_ends_no_command(text: str, word: str) -> None:
-    """tmux takes one away from `\\;` and ends its command at `;`, at the end of a word only."""
-    assert argument(text) == word
