@@ -7,5 +7,5 @@ The machine: files, locks, logs, clocks, processes, forks, socket options; knows
     clock          wall, mono, bus time     fork_safety   what a forked child lets go of
     durable_file   small files, replaced whole, that outlive a cut of power
     zmq_options    sockets that connect     text_table    tables for people and pipes
-    text_width     columns of a text
+    text_width     columns of a text        file_trust    who may have written a file
 """

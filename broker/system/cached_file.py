@@ -5,18 +5,19 @@ be used.
 Rule 1: while it cannot be used, what it said last holds, and the problem is told once. Rule 2: one
 that cannot be used and has never said anything is an error: there may be values in it. Rule 3:
 what stood in the way of reading may leave no trace in the file: it is tried again at each call;
-what is wrong with the text stays wrong until the file changes.
+what is wrong with the text stays wrong until the file changes. Rule 4: a file that others may have
+written is as one that cannot be read (file_trust.py).
 """
 
 import json
 import os
-import stat
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from wakebus.broker.errors import WakebusError
+from wakebus.broker.system.file_trust import refusal_of
 
 T = TypeVar("T")
 
@@ -27,6 +28,10 @@ class Unusable(WakebusError):
     """A file that is there and cannot be used; the text names it, and the line if one is wrong."""
 
     code = "unusable_file"
+
+
+class NotTrusted(OSError):
+    """A file that somebody else may have written; its strerror says how and what to do."""
 
 
 class _Seen(NamedTuple, Generic[T]):
@@ -97,8 +102,9 @@ class LastGood(Generic[T]):
         try:
             value = self._value()
         except OSError as exc:
+            what = "is not used" if isinstance(exc, NotTrusted) else "cannot be read"
             why = exc.strerror or type(exc).__name__
-            return self._problem(seen, None, Unusable(f"{self.file} cannot be read: {why}"))
+            return self._problem(seen, None, Unusable(f"{self.file} {what}: {why}"))
         except WakebusError as exc:
             return self._problem(seen, state, exc)
         if value or not seen.value or not self._grace_s:
@@ -134,19 +140,13 @@ def state_of(file: Path) -> object:
     return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino
 
 
-def _check_regular(found: os.stat_result) -> None:
-    if not stat.S_ISREG(found.st_mode):
-        raise OSError(0, "it is no regular file")
-
-
-def bytes_of(
-    file: Path, most: int, check: Callable[[os.stat_result], None] = _check_regular
-) -> bytes:
-    """Return a file's bytes, if `check` raises nothing; raises OSError, strerror says why not."""
+def bytes_of(file: Path, most: int) -> bytes:
+    """Return a file's bytes; raises OSError, also NotTrusted, whose strerror says why not."""
     # NONBLOCK: a pipe that nobody writes would hold us for ever.
     source = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
-        check(os.fstat(source))
+        if reason := refusal_of(file, os.fstat(source)):
+            raise NotTrusted(0, reason)
         with os.fdopen(source, "rb", closefd=False) as opened:
             data = opened.read(most + 1)
     finally:

@@ -17,10 +17,9 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from wakebus.broker.system.cached_file import LastGood, bytes_of, state_of
+from wakebus.broker.system.cached_file import LastGood, NotTrusted, bytes_of, state_of
 from wakebus.broker.system.durable_file import make_folders, replace_file
 from wakebus.plugin.rules.errors import Problem, RulesError, ScriptError
-from wakebus.plugin.rules.file_trust import refusal
 from wakebus.plugin.rules.model import Rule, Rules
 from wakebus.plugin.rules.schema import read_rules
 from wakebus.plugin.rules.script import find_script, is_script
@@ -84,7 +83,9 @@ def _script_warning(path: Path, rule: Rule, key: str) -> Problem | None:
 
 def _text(path: Path) -> str:
     try:
-        data = _bytes(path)
+        data = bytes_of(path, MAX_FILE)
+    except NotTrusted as exc:
+        raise _error(path, f"not loaded: {exc.strerror}") from exc
     except FileNotFoundError as exc:
         raise _error(path, "no such file; `wakebus rules init` writes one") from exc
     except OSError as exc:
@@ -95,14 +96,6 @@ def _text(path: Path) -> str:
         line = data.count(b"\n", 0, exc.start) + 1
         text = f"byte {data[exc.start]:#04x} is not UTF-8; save the file as UTF-8"
         raise _error(path, text, line) from exc
-
-
-def _bytes(path: Path) -> bytes:
-    def check(found: os.stat_result) -> None:
-        if reason := refusal(found, path.resolve().parent.stat(), os.getuid(), str(path)):
-            raise _error(path, f"not loaded: {reason}")
-
-    return bytes_of(path, MAX_FILE, check)
 
 
 def _error(path: Path, text: str, line: int = 0) -> RulesError:

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from wakebus.broker.protocol.message import Message
+from wakebus.broker.system.file_trust import refusal_of
 from wakebus.plugin.processes import environment
 from wakebus.plugin.processes.run import CannotSpawn, Finished, run_process
 from wakebus.plugin.rules.errors import ScriptError
-from wakebus.plugin.rules.file_trust import refusal
 from wakebus.plugin.rules.model import PLAIN
 from wakebus.plugin.rules.render import RenderTarget, render
 from wakebus.plugin.rules.sanitize import sanitize, sanitize_line, sanitize_terminal
@@ -41,13 +41,13 @@ def find_script(source: str) -> Path:
     """Return the script's path. Raises ScriptError if it must not or cannot run."""
     path = Path(os.path.expanduser(source.strip()))  # noqa: PTH111 (an unknown ~user stays text)
     try:
-        found, folder = path.stat(), path.resolve().parent.stat()
+        reason = refusal_of(path, path.stat())
     except FileNotFoundError as exc:
         raise ScriptError(f"script {path}: no such file") from exc
     except (OSError, ValueError) as exc:
-        reason = exc.strerror if isinstance(exc, OSError) else exc
-        raise ScriptError(f"script {path}: {reason}") from exc
-    if reason := refusal(found, folder, os.getuid(), str(path)):
+        what = exc.strerror if isinstance(exc, OSError) else exc
+        raise ScriptError(f"script {path}: {what}") from exc
+    if reason:
         raise ScriptError(f"script {path}: not run: {reason}")
     if not os.access(path, os.X_OK):
         raise ScriptError(f"script {path}: not executable; chmod +x {path}")

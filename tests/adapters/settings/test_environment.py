@@ -153,6 +153,52 @@ def test_what_it_said_last_holds(stage: Stage, how: str, caplog: pytest.LogCaptu
     assert stage.env()["A"] == "new"
 
 
+def expose(file: Path, how: str) -> str:
+    """Let others change the file; return what is said of it. Root alone can give it away."""
+    if how == "owner":
+        os.chown(file, 12345, -1)
+        return "belongs to another user (uid 12345); chown it to yourself"
+    if how == "folder":
+        file.parent.chmod(0o777)
+        return f"its folder is world-writable; chmod o-w {file.parent}"
+    file.chmod(0o666)
+    return f"others may write it (mode 0666); chmod go-w {file}"
+
+
+EXPOSED = ["mode", "folder", *(["owner"] if os.getuid() == 0 else [])]
+
+
+@pytest.mark.parametrize("how", EXPOSED)
+def test_one_that_others_may_write_is_refused(
+    stage: Stage, how: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """ADP-6.34: what it said last holds, told once with the way out; without that, an error."""
+    stage.file.write_text("A=file\n")
+    assert stage.env()["A"] == "file"
+    stage.mend("A=theirs\n")
+    said = expose(stage.file, how)
+    for _ in range(3):
+        stage.now += 1_000
+        assert stage.env()["A"] == "file"
+    assert len(caplog.messages) == 1 and f"{stage.file} is not used: " in caplog.text
+    assert said in caplog.text and "theirs" not in caplog.text
+    with pytest.raises(Unavailable) as refused:
+        Environment({"A": "inherited"}, stage.file)()
+    assert said in refused.value.text and str(stage.file) in refused.value.text
+    stage.file.parent.chmod(0o700)
+    stage.file.chmod(0o600)
+    os.chown(stage.file, os.getuid(), -1)
+    assert stage.env()["A"] == "theirs"
+
+
+def test_a_file_of_root_is_used(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """ADP-6.34: whoever runs; root may write any file anyway."""
+    stage.file.write_text("A=file\n")
+    if stage.file.stat().st_uid == 0:
+        monkeypatch.setattr(os, "getuid", lambda: 12345)
+    assert stage.env()["A"] == "file"
+
+
 @pytest.mark.parametrize("how", ["gone", "empty"])
 def test_being_written(stage: Stage, how: str, caplog: pytest.LogCaptureFixture) -> None:
     """ADP-6.31: one that is empty or gone has some seconds to come back; then it is empty."""

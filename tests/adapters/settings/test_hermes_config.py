@@ -114,6 +114,16 @@ def test_a_place_that_cannot_be(home: Path, name: str) -> None:
         HermesConfig(home / name)("feishu")
 
 
+@pytest.mark.parametrize("name", ["config.yaml", "gateway.json"])
+def test_a_file_that_others_may_write_is_refused(home: Path, name: str) -> None:
+    """ADP-6.34: it could name another chat as the home."""
+    file = home / name
+    file.write_text('{"platforms": {"feishu": {"home_channel": {"chat_id": "oc_1"}}}}')
+    file.chmod(0o606)
+    with pytest.raises(BadChannel, match=f"chmod go-w {file}"):
+        HermesConfig(home)("feishu")
+
+
 @pytest.mark.parametrize("kind", ["folder", "pipe", "latin-1", "huge"])
 def test_a_file_that_cannot_be_read(home: Path, kind: str) -> None:
     """ADP-7.7: nothing waits, nothing is taken for empty."""

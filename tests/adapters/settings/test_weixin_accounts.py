@@ -78,12 +78,24 @@ def test_a_damaged_file(tmp_path: Path, text: bytes, caplog: pytest.LogCaptureFi
     assert caplog.text.count(file.name) == 1 and "hush" not in caplog.text
 
 
+def test_a_file_that_others_may_write_is_refused(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """ADP-6.34: it could name another server for the account's token."""
+    file = contexts(tmp_path)
+    file.write_text(json.dumps({USER: "theirs"}))
+    file.chmod(0o666)
+    with caplog.at_level(logging.WARNING):
+        assert WeixinAccounts(tmp_path)(ENV) == {}
+    assert f"chmod go-w {file}" in caplog.text and "theirs" not in caplog.text
+
+
 def test_no_regular_file(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """ADP-19.8: a pipe that nobody writes does not hold the courier."""
     os.mkfifo(contexts(tmp_path))
     with caplog.at_level(logging.WARNING):
         assert WeixinAccounts(tmp_path)(ENV) == {}
-    assert "no regular file" in caplog.text
+    assert "not a file" in caplog.text
 
 
 @pytest.mark.parametrize("found", [[], 7, None, {}])

@@ -188,6 +188,25 @@ def test_a_mode_that_changed(stage: Stage) -> None:
     assert len({before, barred, state_of(stage.file)}) == 3
 
 
+def test_a_file_that_others_may_write(stage: Stage) -> None:
+    """ADP-6.34: as one that cannot be read, told once with the way out; also by its folder."""
+    values = stage.last_good()
+    stage.replace("a")
+    stage.file.chmod(0o644)
+    assert values() == "a"
+    stage.replace("b")
+    stage.file.chmod(0o646)
+    assert (values(), values()) == ("a", "a")
+    way = f"others may write it (mode 0646); chmod go-w {stage.file}"
+    assert stage.told == [f"{stage.file} is not used: {way}"]
+    stage.file.chmod(0o644)
+    stage.file.parent.chmod(0o777)
+    assert values() == "a" and "anyone may replace it" in stage.told[1]
+    stage.file.parent.chmod(0o700)
+    assert values() == "b" and len(stage.told) == 2
+    assert values.problem is None
+
+
 @pytest.mark.parametrize("kind", ["folder", "pipe", "huge", "gone"])
 def test_bytes_of_a_file(stage: Stage, kind: str) -> None:
     """Nothing waits, nothing is read without bound, no descriptor is left open."""
@@ -198,7 +217,7 @@ def test_bytes_of_a_file(stage: Stage, kind: str) -> None:
     elif kind == "huge":
         stage.replace("x" * 3000)
     before = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0  # noqa: PTH112, PTH208
-    says = {"huge": "over 2 KiB", "gone": "No such file"}.get(kind, "no regular file")
+    says = {"huge": "over 2 KiB", "gone": "No such file"}.get(kind, "not a file")
     for _ in range(3):
         with pytest.raises(OSError) as caught:
             bytes_of(stage.file, 2048)

@@ -106,6 +106,26 @@ def test_a_broken_config(desk: InProcess) -> None:
     assert f"in {desk.root}/.env" in done.err and "Traceback" not in done.err
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("channels",),
+        ("channels", "check"),
+        ("settings", "list"),
+        ("settings", "check"),
+        ("send", "feishu:oc_1", "x"),
+    ],
+    ids=" ".join,
+)
+def test_an_env_that_others_may_write(desk: InProcess, words: tuple[str, ...]) -> None:
+    """ADP-6.34: every command that reads it names it, with the way out."""
+    settings(desk, **FEISHU)
+    (file := desk.root / ".env").chmod(0o666)
+    done = desk.wakebus(*words)
+    why = f"{file} is not used: others may write it (mode 0666); chmod go-w {file}"
+    assert done.status == 1 and why in done.err and HUSH not in done.both
+
+
 def test_one_platform(desk: InProcess) -> None:
     """ADP-22.1: all about it; an unknown one has near names."""
     done = desk.wakebus("channels", "dingtalk")

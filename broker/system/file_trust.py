@@ -1,11 +1,25 @@
 """
-Whose hands a file has been in: rules and scripts run as the user, so nobody else may write them.
+Whose hands a file has been in: what stands in rules, scripts and settings is done as the user and
+with the user's credentials, so nobody else may write them. Root may write any file anyway.
 
-Rule: pure; `stat` results come in, a reason or "" goes out.
+Rule: a reason goes out, with the way out, or "". That of an open file is judged, not of its name.
 """
 
 import os
 import stat
+from pathlib import Path
+
+
+def refusal_of(path: Path, found: os.stat_result) -> str:
+    """
+    Return why what was found at `path` must not be used, or "". Raises OSError.
+
+    Where a link leads there, nobody may put another link in its place either.
+    """
+    for place in dict.fromkeys((path, path.resolve())):
+        if reason := refusal(found, place.parent.stat(), os.getuid(), str(place)):
+            return reason
+    return ""
 
 
 def refusal(file: os.stat_result, folder: os.stat_result, uid: int, name: str) -> str:

@@ -1,11 +1,11 @@
-"""RULES-7.1: files that others could have written are not used."""
+"""RULES-7.1, ADP-6.34: files that others could have written are not used."""
 
 import os
 from pathlib import Path
 
 import pytest
 
-from wakebus.plugin.rules.file_trust import refusal
+from wakebus.broker.system.file_trust import refusal, refusal_of
 
 UID = os.getuid()
 
@@ -55,3 +55,15 @@ def test_a_folder_or_device_is_no_file(tmp_path: Path) -> None:
     """Only regular files."""
     assert _check(tmp_path) == "not a file"
     assert _check(Path("/dev/null")) == "not a file"
+
+
+def test_the_way_to_it_counts(tmp_path: Path, file: Path) -> None:
+    """Neither the folder of a link nor the one that it leads to may be anyone's."""
+    (folder := tmp_path / "links").mkdir()
+    (link := folder / "f").symlink_to(file)
+    assert refusal_of(link, link.stat()) == refusal_of(file, file.stat()) == ""
+    for place in (folder, tmp_path):
+        before = place.stat().st_mode
+        place.chmod(0o777)
+        assert f"chmod o-w {place}" in refusal_of(link, link.stat()) + "$"
+        place.chmod(before)
