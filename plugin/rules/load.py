@@ -19,6 +19,7 @@ from typing import Final
 
 from wakebus.broker.system.cached_file import LastGood, NotTrusted, bytes_of, state_of
 from wakebus.broker.system.durable_file import make_folders, replace_file
+from wakebus.broker.system.file_trust import OTHERS
 from wakebus.plugin.rules.errors import Problem, RulesError, ScriptError
 from wakebus.plugin.rules.model import Rule, Rules
 from wakebus.plugin.rules.schema import read_rules
@@ -83,7 +84,7 @@ def _script_warning(path: Path, rule: Rule, key: str) -> Problem | None:
 
 def _text(path: Path) -> str:
     try:
-        data = bytes_of(path, MAX_FILE)
+        data = bytes_of(path, MAX_FILE, OTHERS)
     except NotTrusted as exc:
         raise _error(path, f"not loaded: {exc.strerror}") from exc
     except FileNotFoundError as exc:
