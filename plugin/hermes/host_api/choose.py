@@ -5,7 +5,8 @@ Rule 1: nothing of Hermes is imported: importing `gateway.run` marks the process
 (gateway/run.py:1408 of hermes-agent 0.19.0). Rule 2: argv and environment decide nothing: they tell
 no process that listens from one that never does (`hermes chat -q`, cron, mcp serve, dashboard,
 --tui, acp). Rule 3: anything may be missing or half built; then nothing is found yet. Rule 4: no
-version is asked: a way is taken where what it needs is there.
+version is asked: a way is taken where what it needs is there. Rule 5: a way is loaded when it is
+taken; this file is loaded in every process of Hermes.
 """
 
 import inspect
@@ -13,10 +14,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from wakebus.plugin.hermes.host_api.private_gateway import PrivateGateway
-from wakebus.plugin.hermes.host_api.private_terminal import PrivateTerminal
 from wakebus.plugin.hermes.host_api.protocol import GatewayApi, LiveHost, TerminalApi
-from wakebus.plugin.hermes.host_api.public_gateway import PublicGateway
 
 Inject = Callable[..., Any]
 
@@ -34,12 +32,18 @@ def find_live(modules: Mapping[str, Any] | None = None) -> LiveHost | None:
 def gateway_api(runner: Any, inject: Inject | None = None) -> GatewayApi:
     """Return the way to a gateway. `inject`: `ctx.inject_message`, where there is one."""
     if inject is not None and _takes_session(inject):
+        from wakebus.plugin.hermes.host_api.public_gateway import PublicGateway
+
         return PublicGateway(runner, inject)
+    from wakebus.plugin.hermes.host_api.private_gateway import PrivateGateway
+
     return PrivateGateway(runner)
 
 
 def terminal_api(cli: Any) -> TerminalApi:
     """Return the way to an interactive CLI."""
+    from wakebus.plugin.hermes.host_api.private_terminal import PrivateTerminal
+
     return PrivateTerminal(cli)
 
 

@@ -1,6 +1,7 @@
 """What makes a process of Hermes one that listens (HERMES-2.3)."""
 
 import os
+import subprocess
 import sys
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -105,3 +106,16 @@ def test_callbacks_of_all_plugins() -> None:
     ctx.register_hook("on_session_end", repr)
     assert hook_callbacks(ctx) == [print, repr]
     assert hook_callbacks(object()) == [] and hook_callbacks(SimpleNamespace(_manager=None)) == []
+
+
+def test_a_way_is_loaded_when_it_is_taken() -> None:
+    """The runtime is in every process of Hermes; asyncio and the ways are for those that listen."""
+    code = "import sys, wakebus.plugin.hermes.runtime; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
+    loaded = set(done.stdout.split())
+    assert "wakebus.plugin.hermes.host_api.choose" in loaded
+    room = "wakebus.plugin.hermes.host_api"
+    ways = {f"{room}.private_gateway", f"{room}.private_terminal", f"{room}.public_gateway"}
+    assert not loaded & {*ways, "asyncio", "msgspec", "zmq"}
