@@ -41,9 +41,9 @@ types: .venv/ready
 	$(BIN)/mypy
 	$(BIN)/mypy tests deploy
 
-# More workers than cores: the tests wait two thirds of their time.
+# More workers than cores: the tests wait half of their time.
 unit: .venv/ready
-	$(BIN)/pytest -n 6 -q
+	$(BIN)/pytest -n 4 -q
 
 # Editable installs hide packaging faults: the wheel is built and used in an environment of its own.
 wheel: .venv/ready
