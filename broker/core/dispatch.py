@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from wakebus.broker.core.bounces import FOR_IT, WITH_IT, bounce_for
 from wakebus.broker.core.hub import Hub
-from wakebus.broker.core.mailbox import MailboxEntry
+from wakebus.broker.core.mailbox import QUARANTINED, MailboxEntry
 from wakebus.broker.core.model import Endpoint
 from wakebus.broker.core.waiters import answer_waiters
 from wakebus.broker.protocol import wire
@@ -141,7 +141,7 @@ def bring_back(hub: Hub, endpoint: Endpoint, *, died: bool, why: str) -> None:
             partial(hub.events.announce_message, "queued", endpoint.name, entry),
             state=DeliveryState.QUEUED,
             deaths=entry.deaths,
-            redelivered=True,
+            redelivered=QUARANTINED if entry.quarantined else True,
             started_before=entry.started_before,
             token=None,
         )

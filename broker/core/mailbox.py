@@ -18,6 +18,10 @@ from wakebus.broker.store.rows import Put, Row
 LANE_MORE: Final = 64  # messages of one lane in flight to one receiver, with `more`
 
 
+QUARANTINED: Final = 2
+"""What the store's `redelivered` says of what came back because its holder died, counted or not."""
+
+
 class MailboxEntry:
     """One open message: what the broker must know of it without reading its body."""
 
@@ -74,7 +78,7 @@ class MailboxEntry:
         """Return the entry of a stored message, queued; `session` beside its columns."""
         entry = cls(row["seq"], row["id"], row["lane"], row["size"], deadline)
         entry.deaths = row["deaths"]
-        entry.quarantined = entry.deaths > 0  # what merely came back is not
+        entry.quarantined = entry.deaths > 0 or row["redelivered"] == QUARANTINED
         entry.redelivered = bool(row["redelivered"])
         entry.started_before = bool(row["started_before"])
         entry.asks, entry.claimed = bool(row["asks"]), bool(row["claimed"])

@@ -362,3 +362,29 @@ def test_a_big_mailbox_is_emptied_in_steps(lanes: int) -> None:
         for id in out:
             box.remove(id)
     assert seen == 2_000
+
+
+@pytest.mark.parametrize(
+    ("deaths", "redelivered", "quarantined"),
+    [(0, 0, False), (0, 1, False), (0, 2, True), (1, 1, True), (1, 2, True)],
+)
+def test_quarantine_outlives_the_broker(deaths: int, redelivered: int, quarantined: bool) -> None:
+    """PROTOCOL-6.9: also of what came back uncounted, beside another: it may be what kills."""
+    row = {
+        "seq": 1,
+        "id": "m1",
+        "lane": "a\nb",
+        "size": 1,
+        "accepted": 0.0,
+        "type": "",
+        "session": "",
+    }
+    row |= {
+        "deaths": deaths,
+        "redelivered": redelivered,
+        "started_before": 0,
+        "asks": 0,
+        "claimed": 0,
+    }
+    entry = MailboxEntry.of_row(row, 0.0)
+    assert (entry.quarantined, entry.redelivered) == (quarantined, redelivered > 0)
