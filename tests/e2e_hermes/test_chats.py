@@ -130,7 +130,7 @@ def asked_by(world: World, chat: str, user: str, text: str) -> str:
     name = world.new("worker")
     world.declare(name)
     args = {"target": name, "type": "directive", "text": text}
-    world.say(chat, user, f"CALL:bus_send {json.dumps(args)}")
+    world.begin(chat, user, f"CALL:bus_send {json.dumps(args)}")
     found: list[Request] = []
 
     def called() -> bool:

@@ -43,8 +43,7 @@ def test_a_ci_message_reaches_the_persons_session(world: World) -> None:
 
 def test_a_slow_turn_of_a_person_is_not_touched(world: World) -> None:
     """Not aborted; the message's turn follows it."""
-    world.say("dm2", "u2", "HOLD:long think")
-    request = world.asked("HOLD:long")
+    request = world.begin("dm2", "u2", "HOLD:long think")
     id = ci(world, "SAY:after you", "mattermost:dm2")
     world.wait(lambda: world.traced(id)["state"] == "delivered", "it is held")
     assert not request.ended and not world.requests("after you")

@@ -81,7 +81,7 @@ def test_odd_texts_are_only_read(world: World) -> None:
 def test_a_question_is_not_answered(world: World) -> None:
     """HERMES-3.4: while `clarify` waits for the person, a message waits; the person answers it."""
     question = json.dumps({"question": "which colour do you want"})
-    world.say("dm2", "u2", f"CALL:clarify {question}")
+    world.begin("dm2", "u2", f"CALL:clarify {question}")
     world.answered("dm2", "which colour do you want")
     id = ci(world, "mauve", "dm2")
     held(world, id)
@@ -101,7 +101,7 @@ def test_nothing_is_approved(world: World) -> None:
     folder = world.root / "precious"
     folder.mkdir()
     command = json.dumps({"command": f"rm -rf {folder}"})
-    world.say("dm3", "u3", f"CALL:terminal {command}")
+    world.begin("dm3", "u3", f"CALL:terminal {command}")
     world.answered("dm3", "approve")
     id = ci(world, "yes", "dm3")
     held(world, id)

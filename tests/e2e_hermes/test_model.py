@@ -8,9 +8,8 @@ from e2e_hermes.world import World
 def test_a_tool_call(world: World) -> None:
     """`CALL:tool {…}` runs Hermes's tool; its result comes back and the text ends the turn."""
     arguments = json.dumps({"todos": [{"id": "1", "content": "see", "status": "pending"}]})
-    world.say("dm1", "u1", f"CALL:todo {arguments}")
+    assert "todo" in world.begin("dm1", "u1", f"CALL:todo {arguments}").tools
     world.answered("dm1", "called: ")
-    assert "todo" in world.asked("CALL:todo").tools
     (after,) = [r for r in world.model.requests if r.kind == "tool"]
     assert "see" in after.results[0]
 
@@ -24,7 +23,7 @@ def test_an_ill_model(world: World) -> None:
 
 def test_a_slow_answer_and_exact_words(world: World) -> None:
     """`SLOW:0.5` and `SAY:` in one message."""
-    world.say("dm3", "u1", "SLOW:0.5\nSAY:exactly this")
+    world.begin("dm3", "u1", "SLOW:0.5\nSAY:exactly this")
     assert world.answered("dm3", "exactly this").text == "exactly this"
 
 

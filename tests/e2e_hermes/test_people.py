@@ -30,8 +30,7 @@ def test_a_thread_is_a_session_of_its_own(world: World) -> None:
 
 def test_a_slow_turn(world: World) -> None:
     """The person waits, the answer comes when the test lets the model go on."""
-    world.say("dm2", "u2", "HOLD:slow think well")
-    request = world.asked("HOLD:slow")
+    request = world.begin("dm2", "u2", "HOLD:slow think well")
     assert not request.ended
     assert not request.aborted
     world.model.release("slow")
@@ -41,8 +40,7 @@ def test_a_slow_turn(world: World) -> None:
 
 def test_a_second_message_interrupts_the_first(world: World) -> None:
     """Hermes's own `busy_input_mode: interrupt`: the model sees the connection end."""
-    world.say("dm3", "u3", "HOLD:never the first")
-    request = world.asked("HOLD:never the first")
+    request = world.begin("dm3", "u3", "HOLD:never the first")
     world.say("dm3", "u3", "the second")
     world.wait(lambda: request.aborted, "the first request aborted")
     world.model.release("never")  # Hermes merges what was interrupted into the next turn

@@ -50,9 +50,8 @@ def test_the_model_sees_the_tools_and_calls_them(world: World) -> None:
     with world.client() as bus:
         bus.declare("worker-alpha")
     args = {"target": "worker-alpha", "type": "directive", "text": "from the chat"}
-    world.say("dm1", "u1", f"CALL:bus_send {json.dumps(args)}")
+    request = world.begin("dm1", "u1", f"CALL:bus_send {json.dumps(args)}")
     world.answered("dm1", "called: ")
-    request = world.requests("CALL:bus_send")[0]
     assert {"bus_send", "bus_status", "bus_info", "bus_read"} <= set(request.tools)
     with world.client() as bus:
         (row,) = bus.inbox("worker-alpha")

@@ -6,7 +6,8 @@ Channels: dm1, dm2, dm3 (direct), grp1 (group), town (open), home (the home chan
 People: u1, u2, u3.
 """
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import yaml
 
@@ -27,6 +28,8 @@ SEEN = ("profile_build_offered", "busy_input_prompt", "tool_progress_prompt")  #
 # A turn takes 0.3 s on a quiet machine.
 ANSWER_S = 60.0
 SWALLOWED_S = 25.0
+
+T = TypeVar("T")
 
 
 class World(Desk):
@@ -100,8 +103,29 @@ class World(Desk):
         return self.mattermost.say(channel, user, text, root)
 
     def ask(self, channel: str, user: str, text: str, root: str = "") -> Post:
+        """A person writes; return the bot's first post after it that repeats the text."""
+        number = len(self.mattermost.posts)
+
+        def answered(seconds: float) -> Post:
+            return self.answered(channel, flat(text), seconds, after=number)
+
+        return self._say_until(answered, channel, user, text, root)
+
+    def begin(self, channel: str, user: str, text: str) -> Request:
+        """A person writes; return the model's request of the turn on the text."""
+        number = len(self.requests(text))
+
+        def begun(seconds: float) -> Request:
+            self.wait(lambda: self.requests(text)[number:], f"a turn on {text!r}", seconds)
+            return self.requests(text)[number]
+
+        return self._say_until(begun, channel, user, text)
+
+    def _say_until(
+        self, heard: Callable[[float], T], channel: str, user: str, text: str, root: str = ""
+    ) -> T:
         """
-        A person writes; return the bot's first post after it that repeats the text.
+        A person writes until `heard(seconds)` returns what comes of it.
 
         What comes just while Hermes ends a turn it may interrupt and never answer (0.19.0, without
         the bus, too): then the person writes again.
@@ -109,12 +133,12 @@ class World(Desk):
         number = len(self.mattermost.posts)
         self.say(channel, user, text, root)
         try:
-            return self.answered(channel, flat(text), SWALLOWED_S, after=number)
+            return heard(SWALLOWED_S)
         except AssertionError:
             later = [p.text for p in self.mattermost.posts[number:] if p.channel == channel]
             if any("Interrupting current task" in one for one in later):
                 self.say(channel, user, text, root)
-        return self.answered(channel, flat(text), after=number)
+        return heard(ANSWER_S)
 
     def answers(self, channel: str) -> list[str]:
         """Return what the bot has written in a channel."""

@@ -52,9 +52,9 @@ def test_a_service_of_the_bus_is_not_replaced(service: str) -> None:
 @pytest.mark.parametrize(
     ("home", "told", "profile"),
     [
-        ("/home/u/.hermes", "default", ""),
-        ("/home/u/.hermes/profiles/work", "work", "work"),
-        ("/home/u/.hermes/profiles/work/", "", "work"),
+        ("/srv/u/.hermes", "default", ""),
+        ("/srv/u/.hermes/profiles/work", "work", "work"),
+        ("/srv/u/.hermes/profiles/work/", "", "work"),
         ("/opt/data/profiles/coder", "custom", "coder"),
         ("/srv/bot", "custom", ""),
         ("/srv/bot", "sales", "sales"),
