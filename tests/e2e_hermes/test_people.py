@@ -41,8 +41,11 @@ def test_a_slow_turn(world: World) -> None:
 def test_a_second_message_interrupts_the_first(world: World) -> None:
     """Hermes's own `busy_input_mode: interrupt`: the model sees the connection end."""
     request = world.begin("dm3", "u3", "HOLD:never the first")
-    world.say("dm3", "u3", "the second")
-    world.wait(lambda: request.aborted, "the first request aborted")
+
+    def aborted(seconds: float) -> None:
+        world.wait(lambda: request.aborted, "the first request aborted", seconds)
+
+    world.say_until(aborted, "dm3", "u3", "the second")
     world.model.release("never")  # Hermes merges what was interrupted into the next turn
     world.answered("dm3", "the second")
 

@@ -109,7 +109,7 @@ class World(Desk):
         def answered(seconds: float) -> Post:
             return self.answered(channel, flat(text), seconds, after=number)
 
-        return self._say_until(answered, channel, user, text, root)
+        return self.say_until(answered, channel, user, text, root)
 
     def begin(self, channel: str, user: str, text: str) -> Request:
         """A person writes; return the model's request of the turn on the text."""
@@ -119,16 +119,16 @@ class World(Desk):
             self.wait(lambda: self.requests(text)[number:], f"a turn on {text!r}", seconds)
             return self.requests(text)[number]
 
-        return self._say_until(begun, channel, user, text)
+        return self.say_until(begun, channel, user, text)
 
-    def _say_until(
+    def say_until(
         self, heard: Callable[[float], T], channel: str, user: str, text: str, root: str = ""
     ) -> T:
         """
-        A person writes until `heard(seconds)` returns what comes of it.
+        A person writes; return what `heard(seconds)` finds to have come of it.
 
-        What comes just while Hermes ends a turn it may interrupt and never answer (0.19.0, without
-        the bus, too): then the person writes again.
+        What comes just while Hermes begins or ends a turn may interrupt nothing and never be
+        answered (0.19.0, without the bus, too): then the person writes again.
         """
         number = len(self.mattermost.posts)
         self.say(channel, user, text, root)
