@@ -6,7 +6,6 @@ anything that was pasted into `.env`. Rule 3: an adapter that cannot be loaded h
 here; `wakebus channels` names it.
 """
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from typing import Final, NamedTuple
@@ -16,7 +15,6 @@ from wakebus.adapters.base import Adapter
 from wakebus.adapters.errors import DeliveryError, Scope
 from wakebus.adapters.pacing.rate_limiter import SCOPES, parse_rate
 
-_NAME: Final = re.compile(r"([A-Z0-9_]+)_RATE_(?:CHAT|APP)\Z")
 _TO: Final[Mapping[Scope, str]] = {"chat": "one chat", "app": "all chats"}
 
 
@@ -51,9 +49,8 @@ def check_rate(text: str) -> str:
 
 def near_rate(name: str, known: Iterable[str]) -> str:
     """Return the setting that an unknown name is most likely meant to be, "" without one."""
-    found, names = _NAME.match(name), set(known)
-    if not found or name in names:
+    names = set(known)
+    if name in names or "_RATE" not in name:
         return ""
-    platforms = sorted({kind[1] for one in names if (kind := _NAME.match(one))})
-    near = get_close_matches(found[1], platforms, n=1, cutoff=0.7)
-    return near[0] + name.removeprefix(found[1]) if near else ""
+    near = get_close_matches(name, sorted(names), n=1, cutoff=0.85)
+    return near[0] if near else ""

@@ -44,6 +44,8 @@ def test_what_is_no_rate(text: str) -> None:
     [
         ("TELGRAM_RATE_CHAT", "TELEGRAM_RATE_CHAT"),
         ("SLAK_RATE_APP", "SLACK_RATE_APP"),
+        ("TELEGRAM_RATE_CHATT", "TELEGRAM_RATE_CHAT"),
+        ("NTFY_RATES_APP", "NTFY_RATE_APP"),
         ("SLACK_RATE_APP", ""),
         ("BACKUP_RATE_APP", ""),
         ("TELGRAM_TOKEN", ""),
