@@ -4,10 +4,11 @@ Bounces: the messages of type `notice` that tell a sender with an endpoint of a 
 
 Rule 1: a bounce is stored in the transaction that holds the death, so there is exactly one. Rule 2:
 there is none for a bounce or an answer, so nothing goes round in circles. Rule 3: a sender's full
-mailbox takes none; that is counted, and stands among the dead letter's steps.
+mailbox takes none; that is counted, and stands among the dead letter's steps. Rule 4: of a text for
+a chat that was sent because of a message, the sender of that message is told as well.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -24,6 +25,7 @@ from wakebus.broker.store.stored_json import message_of
 BUS: Final = "bus"  # the broker's own name
 TYPE: Final = "notice"
 NONE_FOR: Final = frozenset({TYPE, "answer"})
+SAY: Final = "say"  # the type of what an endpoint has to say in a chat
 REASON: Final = 300  # characters; the dead letter has the rest
 RESERVED: Final = 4 << 10  # bytes, before it is known how long it gets
 
@@ -45,25 +47,50 @@ def compose(row: Row, reason: str, now: float) -> Message | None:
     if row["type"] in NONE_FOR:
         return None
     dead = _message(row)
-    why = " ".join(reason.split())[:REASON]
+    why = _line(reason)
     about = {"id": dead.id, "to": dead.to, "type": dead.type, "reason": why}
-    body: dict[str, Any] = {"type": TYPE, "text": _text(dead, why), "about": about}
-    if dead.channel:
-        body["channel"] = dead.channel
+    return _notice(dead, {"text": _text(dead, why), "about": about}, dead.id, now)
+
+
+def compose_for_asker(row: Row, asked: Row, reason: str, now: float) -> Message | None:
+    """
+    Return what the sender of the message in `asked` is told: what was sent to a chat because of it
+    (`row`) is dead. None where nothing is.
+    """
+    if {row["type"], asked["type"]} & NONE_FOR:
+        return None
+    dead, cause, why = _message(row), _message(asked), _line(reason)
+    where, mine = dead.channel or dead.to, _name(cause)
+    text = (
+        f"Not shown: what {dead.sender} sent to {where} because of your message {mine} is a dead"
+        f" letter, {dead.id}: {why}. {_steps(dead.id)}"
+    )
+    about = {"id": dead.id, "to": dead.to, "type": dead.type, "reason": why}
+    about |= {"from": dead.sender, "channel": where, "because_of": cause.id}
+    return _notice(cause, {"text": text, "about": about}, dead.id, now)
+
+
+def _notice(about: Message, body: dict[str, Any], cause: str, now: float) -> Message:
+    """Return a notice to the sender of `about`, in the same conversation."""
+    where = {"channel": about.channel} if about.channel else {}
     return Message(
         messages.new_id(now),
         now,
         BUS,
-        dead.sender,
-        body,
-        session=dead.session,
+        about.sender,
+        {"type": TYPE, **body, **where},
+        session=about.session,
         wake="next_turn",
-        reply_to=dead.id,
-        cause=dead.id,
+        reply_to=about.id,
+        cause=cause,
         # An agent that sends again because of it goes on counting.
-        hops=min(dead.hops + 1, messages.MAX_HOPS),
-        path=(*dead.path, dead.to)[-messages.MAX_PATH :],
+        hops=min(about.hops + 1, messages.MAX_HOPS),
+        path=(*about.path, about.to)[-messages.MAX_PATH :],
     )
+
+
+def _line(reason: str) -> str:
+    return " ".join(reason.split())[:REASON]
 
 
 def _message(row: Row) -> Message:
@@ -76,20 +103,29 @@ def _message(row: Row) -> Message:
 
 
 def _text(dead: Message, why: str) -> str:
-    what = f"{dead.type} {dead.id}" if dead.type else dead.id
-    look = f"Look at it: wakebus dead show {dead.id}. "
-    again = f"Send it again: wakebus dead retry {dead.id}"
+    steps = _steps(dead.id)
     if dead.session and why.startswith(ORPHANED):
         again = "It is for nobody else; whom you can reach now: wakebus endpoints"
-    return f"Not delivered: your message {what} to {dead.to} is a dead letter: {why}. {look}{again}"
+        steps = f"{steps.partition('. ')[0]}. {again}"
+    return (
+        f"Not delivered: your message {_name(dead)} to {dead.to} is a dead letter: {why}. {steps}"
+    )
+
+
+def _name(message: Message) -> str:
+    return f"{message.type} {message.id}" if message.type else message.id
+
+
+def _steps(id: str) -> str:
+    return f"Look at it: wakebus dead show {id}. Send it again: wakebus dead retry {id}"
 
 
 class Bounce:
     """One on its way: made by the router thread, stored by the writer thread, then entered."""
 
-    def __init__(self, hub: Hub, sender: str, id: str, reason: str) -> None:
-        self.endpoint = hub.endpoint(sender)
-        self._hub, self._id, self._reason = hub, id, reason
+    def __init__(self, hub: Hub, to: str, compose: Callable[[Row, float], Message | None]) -> None:
+        self.endpoint = hub.endpoint(to)
+        self._hub, self._compose = hub, compose
         self._full = self.endpoint.full(hub.settings, RESERVED)
         self._live, self._ahead = hub.live(self.endpoint), len(self.endpoint.mailbox)
         self._stored: tuple[Put, Row] | None = None
@@ -97,23 +133,18 @@ class Bounce:
         self.endpoint.arriving += 1
         self.endpoint.arriving_bytes += RESERVED
 
-    def store(self, store: Store, line: str, columns: Mapping[str, Any]) -> None:
-        """Store the death and its bounce, both or neither (writer thread)."""
+    def store(self, store: Store, row: Row) -> str:
+        """Store it beside the death of the message in `row`; return the step that tells of it."""
         self._stored, self._lost = None, False
-        row = store.find(self._id)
-        if row is None or row["done"] is not None:
-            return
-        message = compose(row, self._reason, self._hub.clock.wall())
-        stored = None
-        if message is not None:
-            try:
-                stored = self._put(store, message)
-                line += self._hub.log_line("noticed", to=message.to, notice=message.id)
-            except WakebusError as exc:
-                self._lost = True
-                line += self._hub.log_line("not noticed", to=message.to, why=exc.text)
-        store.mark(self._id, line, **columns)
-        self._stored = stored
+        message = self._compose(row, self._hub.clock.wall())
+        if message is None:
+            return ""
+        try:
+            self._stored = self._put(store, message)
+        except WakebusError as exc:
+            self._lost = True
+            return self._hub.log_line("not noticed", to=message.to, why=exc.text)
+        return self._hub.log_line("noticed", to=message.to, notice=message.id)
 
     def _put(self, store: Store, message: Message) -> tuple[Put, Row]:
         now, blob = self._hub.bus_time(), msgspec.json.encode(message.to_wire())
@@ -133,6 +164,10 @@ class Bounce:
         )
         return put, store.put(put)
 
+    def forget(self) -> None:
+        """What was stored was undone."""
+        self._stored, self._lost = None, False
+
     def arrive(self) -> None:
         """The commit is done: put it into the sender's mailbox (router thread)."""
         self.endpoint.arriving -= 1
@@ -144,11 +179,39 @@ class Bounce:
             self._hub.enter(self.endpoint, entry)
 
 
-def bounce_for(hub: Hub, entry: MailboxEntry, to: str, reason: str) -> Bounce | None:
+def store_death(
+    store: Store, bounces: Sequence[Bounce], id: str, line: str, columns: Mapping[str, Any]
+) -> None:
+    """Store a death and its bounces, all or none (writer thread)."""
+    for bounce in bounces:
+        bounce.forget()
+    row = store.find(id)
+    if row is None or row["done"] is not None:
+        return
+    try:
+        line += "".join([bounce.store(store, row) for bounce in bounces])
+        store.mark(id, line, **columns)
+    except BaseException:
+        for bounce in bounces:
+            bounce.forget()
+        raise
+
+
+def bounces_for(
+    hub: Hub, entry: MailboxEntry, to: str, reason: str, asked: Row | None
+) -> list[Bounce]:
     """
-    Return the bounce of a death if the sender, proven or claimed, is a known endpoint.
+    Return the bounces of a death: to the sender, proven or claimed, if it is a known endpoint, and
+    to that of the message in `asked`, because of which it was sent.
 
     None to the endpoint `to` itself: who does not read its mail would not read this.
     """
-    told = entry.sender != to and hub.known(entry.sender)
-    return Bounce(hub, entry.sender, entry.id, reason) if told else None
+    found: dict[str, Callable[[Row, float], Message | None]] = {}
+    if asked is not None:
+        found[asked["sender"]] = lambda row, now: compose_for_asker(row, asked, reason, now)
+    found[entry.sender] = lambda row, now: compose(row, reason, now)
+    return [
+        Bounce(hub, name, written)
+        for name, written in found.items()
+        if name != to and hub.known(name)
+    ]

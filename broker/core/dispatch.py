@@ -6,11 +6,11 @@ Rule 2: a peer that does not read costs its own window and nobody else's time.
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-from wakebus.broker.core.bounces import FOR_IT, WITH_IT, bounce_for
+from wakebus.broker.core.bounces import FOR_IT, SAY, WITH_IT, Bounce, bounces_for, store_death
 from wakebus.broker.core.hub import Hub
 from wakebus.broker.core.mailbox import QUARANTINED, MailboxEntry
 from wakebus.broker.core.model import Endpoint
@@ -23,6 +23,7 @@ from wakebus.broker.protocol.delivery_state import (
     DeliveryState,
     receipt_word,
 )
+from wakebus.broker.store.rows import Row
 from wakebus.broker.store.stored_json import UNREADABLE, bytes_of, message_of
 
 log = logging.getLogger("wakebus.dispatch")
@@ -101,11 +102,36 @@ def commit_end(
     """
     Commit a message's end, forget it, tell who waits, and let its lane go on.
 
-    A death is told to its sender, in the same commit, unless `quiet`: it knows.
+    A death is told to its sender, in the same commit, unless `quiet`: it knows. That of a text for
+    a chat also to whose message it was sent because of.
     """
     columns["done"] = hub.bus_time()
-    died = columns["state"] in DEATHS and not quiet
-    bounce = bounce_for(hub, entry, endpoint.name, columns["reason"]) if died else None
+    told = columns["state"] in DEATHS and not quiet
+    asked: list[Row] = []
+
+    def commit() -> None:
+        _commit(hub, endpoint, entry, line, done, columns, asked if told else None)
+
+    if told and (entry.type == SAY or endpoint.name in hub.services):
+        hub.store_surely(lambda store: asked.extend(store.asked_for(entry.id)), commit)
+    else:
+        commit()
+
+
+def _commit(
+    hub: Hub,
+    endpoint: Endpoint,
+    entry: MailboxEntry,
+    line: str,
+    done: Callable[[], None],
+    columns: Mapping[str, Any],
+    asked: Sequence[Row] | None,
+) -> None:
+    """Commit an end; `asked`: of a death that is told, the message because of which it was sent."""
+    bounces: list[Bounce] = []
+    if asked is not None:
+        reason, cause = columns["reason"], next(iter(asked), None)
+        bounces = bounces_for(hub, entry, endpoint.name, reason, cause)
 
     def stored() -> None:
         hub.revoke_token(entry)
@@ -116,12 +142,12 @@ def commit_end(
         hub.events.announce_message(receipt_word(columns["state"]), endpoint.name, entry, **facts)
         answer_waiters(hub, entry.id)
         dispatch(hub, endpoint)
-        if bounce is not None:
+        for bounce in bounces:
             bounce.arrive()
             dispatch(hub, bounce.endpoint)
 
-    if bounce is not None:
-        hub.store_surely(lambda store: bounce.store(store, line, columns), stored)
+    if bounces:
+        hub.store_surely(lambda s: store_death(s, bounces, entry.id, line, columns), stored)
     else:
         hub.mark_surely(entry.id, line, stored, **columns)
 

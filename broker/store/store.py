@@ -193,6 +193,14 @@ class Store:
         )
         return [row["id"] for row in rows]
 
+    def asked_for(self, id: str) -> list[Row]:
+        """Return the message because of which its own receiver, proven, sent message `id`."""
+        return self._all(
+            "SELECT asked.* FROM message AS sent JOIN message AS asked ON asked.id=sent.cause"
+            " AND asked.endpoint=sent.sender WHERE sent.id=? AND NOT sent.claimed",
+            (id,),
+        )
+
     def related(self, id: str) -> list[Row]:
         """Return message `id` and all that hangs together with it: see `lineage`."""
         return lineage.related(self._all, id)

@@ -274,6 +274,29 @@ def test_a_sender_with_an_endpoint_is_told(peer: Peer, other: Peer, name: str) -
     assert messages.from_wire(message).type == "notice"
 
 
+def test_whose_message_a_dead_text_for_a_chat_was_sent_for(
+    shared_broker: Broker, peer: Peer, other: Peer, name: str, peers: MakePeer
+) -> None:
+    """PROTOCOL-6.12: whose note no chat has is told, whatever the endpoint itself does with it."""
+    peer.register(f"{name}-asker")
+    other.register(name)
+    courier = peers(shared_broker)
+    courier.register(f"{name}-courier")
+    id = peer.send(name, sender=f"{name}-asker", body={"type": "note"})["id"]
+    taken = other.take()
+    body = {"type": "say", "channel": "telegram:1"}
+    say = other.send(f"{name}-courier", sender=name, cause=id, body=body)["id"]
+    other.say("handled", taken)
+    refuse(courier, reason="TELEGRAM_BOT_TOKEN is not set")
+    told, own = peer.take()["message"], other.take()["message"]
+    assert (told["reply_to"], told["cause"], told["from"]) == (id, say, "bus")
+    assert "your message note" in told["body"]["text"]
+    assert "telegram:1" in told["body"]["text"] and "TELEGRAM_BOT_TOKEN" in told["body"]["text"]
+    assert (told["body"]["about"]["id"], told["body"]["about"]["because_of"]) == (say, id)
+    assert own["reply_to"] == say
+    assert peer.silence() == other.silence() == []
+
+
 def test_whom_a_cancelled_message_is_told(peer: Peer, other: Peer, name: str) -> None:
     """PROTOCOL-6.11: not the sender who took it back; when somebody else did."""
     peer.register(name)

@@ -180,3 +180,87 @@ def test_a_notice_is_not_bounded_by_the_store(bench: Bench) -> None:
     expire(bench)
     assert len(told(bench)) == 1
     assert Put.__dataclass_fields__["bounded"].default is True
+
+
+def say(
+    bench: Bench, id: str = "t1", sender: str = "gw", type_: str = "say", **fields: Any
+) -> None:
+    """Have `sender` send a text for a chat to the courier, which is away; let it expire."""
+    body = {"text": "x", "type": type_, "channel": "telegram:1"}
+    payload = posting("courier", "x", queue=True, id=id, sender=sender, ttl_s=5, **fields)
+    payload["message"]["body"] = body
+    VERBS["send"](bench.hub, bench.request(payload, b"of gw" if sender == "gw" else b"c"))
+    bench.slow.run_all()
+    expire(bench)
+
+
+@pytest.fixture
+def gateway(bench: Bench) -> Bench:
+    """`gw` is held; `asker` has sent it m1."""
+    bench.greeted(b"of gw", "b" * 16).names.add("gw")
+    bench.held("gw", b"of gw")
+    payload = posting("gw", "x", id="m1", sender="asker")
+    payload["message"]["body"] |= {"type": "note", "channel": "telegram:1"}
+    VERBS["send"](bench.hub, bench.request(payload))
+    bench.slow.run_all()
+    return bench
+
+
+def test_who_caused_a_text_is_told_that_no_chat_has_it(gateway: Bench) -> None:
+    """PROTOCOL-6.12: once, beside the notice to who sent it, as said of that message."""
+    say(gateway, cause="m1")
+    both = {(one["to"], one["reply_to"]) for one in told(gateway)}
+    assert both == {("asker", "m1"), ("gw", "t1")} and len(told(gateway)) == 2
+    notice = next(one for one in told(gateway) if one["to"] == "asker")
+    assert (notice["cause"], notice["wake"], notice["body"]["channel"]) == (
+        "t1",
+        "next_turn",
+        "telegram:1",
+    )
+    text = (
+        "Not shown: what gw sent to telegram:1 because of your message note m1 is a dead letter,"
+        " t1: it expired before anybody took it. Look at it: wakebus dead show t1."
+        " Send it again: wakebus dead retry t1"
+    )
+    assert notice["body"]["text"] == text
+    about = {"from": "gw", "channel": "telegram:1", "because_of": "m1"}
+    assert about.items() <= notice["body"]["about"].items()
+    assert [*gateway.hub.endpoints["asker"].mailbox.entries] == [notice["id"]]
+    row = gateway.slow.store.find("t1")
+    assert row and row["log"].count('"noticed"') == 2
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"cause": "m9"},
+        {"cause": "m1", "sender": "other"},  # not who received m1
+        {"cause": "m1", "type_": "answer"},
+        {"cause": "m1", "type_": "directive"},  # for no chat: between endpoints
+    ],
+)
+def test_no_one_else_is_told(gateway: Bench, fields: dict[str, Any]) -> None:
+    """PROTOCOL-6.12: only of a text for a chat, and only because of what its sender received."""
+    say(gateway, **fields)
+    assert "asker" not in [one["to"] for one in told(gateway)]
+    row = gateway.slow.store.find("t1")
+    assert row is not None and row["state"] == "dead"
+
+
+def test_a_claimed_text_tells_nobody_else(gateway: Bench) -> None:
+    """PROTOCOL-6.12: who only says that it is `gw` puts nothing into others' mailboxes."""
+    gateway.hub.endpoints["gw"].holder = None
+    del gateway.hub.conns[b"of gw"]
+    say(gateway, cause="m1")
+    row = gateway.slow.store.find("t1")
+    assert row is not None and row["claimed"] and row["state"] == "dead"
+    assert "asker" not in [one["to"] for one in told(gateway)]
+
+
+def test_nothing_goes_round_because_of_a_notice(gateway: Bench) -> None:
+    """PROTOCOL-6.12: what a notice or an answer caused is told to its own sender only."""
+    for type_ in ("notice", "answer"):
+        asked = {"type": type_, "message": put("m2").blob}
+        row = {"type": "say", "message": put("t2").blob}
+        assert bounces.compose_for_asker(row, asked, "why", 5.0) is None
