@@ -41,6 +41,24 @@ class Refusal(NamedTuple):
 
 Outcome = Mapping[str, Any] | None | Later | Refusal
 
+_OPEN: Final = {
+    "queued": "what it says in a chat is queued for the courier, and not there yet",
+    "uncertain": "the chat may have what it says or not: look there",
+}
+
+
+def channel_results(outcome: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return what an outcome tells of texts for chats: in `channel`, and in each of `actions`."""
+    actions = outcome.get("actions")
+    said = [outcome.get("channel"), *(actions if isinstance(actions, list) else [])]
+    return [one for one in said if isinstance(one, Mapping) and "result" in one]
+
+
+def left_open(outcome: Mapping[str, Any] | None) -> str:
+    """Return in words what an outcome leaves open of texts for chats, "" for nothing."""
+    results = {str(one["result"]) for one in channel_results(outcome or {})}
+    return "; ".join(words for result, words in _OPEN.items() if result in results)
+
 
 def ack_of(outcome: object) -> tuple[str, dict[str, Any]]:
     """Return verb and fields for what a handler returned; an impossible outcome is said so."""

@@ -6,8 +6,10 @@ begun. Rule 3: a life ends with its outcome; what the next one is to know of it 
 """
 
 import json
+from collections.abc import Mapping
 from typing import Any, Final
 
+from wakebus.broker.protocol.outcome import channel_results
 from wakebus.broker.store.rows import LOG_BYTES, Row
 from wakebus.broker.store.stored_json import outcome_of, steps_of, unreadable
 
@@ -43,10 +45,14 @@ def _this_life(log: str) -> list[dict[str, Any]]:
     return steps[max(retries, default=0) :]
 
 
-def channel_result(outcome: str | None) -> dict[str, Any]:
-    """Return the channel result in an outcome, {} without."""
-    channel = outcome_of(outcome).get("channel")
-    return channel if isinstance(channel, dict) and "result" in channel else {}
+def channel_result(outcome: str | None) -> Mapping[str, Any]:
+    """
+    Return the channel result in an outcome, {} without: the first that leaves it open what a chat
+    has, else the first.
+    """
+    found = channel_results(outcome_of(outcome))
+    open_ = (one for one in found if one["result"] == "uncertain")
+    return next(open_, found[0] if found else {})
 
 
 def channel_step(row: Row) -> str:

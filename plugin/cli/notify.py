@@ -16,6 +16,7 @@ from typing import Any, Final
 from wakebus.broker import __version__
 from wakebus.broker.client.client import Client
 from wakebus.broker.errors import BadToken, NotRunning, TimedOut, WakebusError
+from wakebus.broker.protocol.outcome import left_open
 from wakebus.broker.protocol.receipt import Answer, Receipt
 from wakebus.broker.protocol.wire import MAX_BODY
 from wakebus.plugin import sender_identity
@@ -259,7 +260,8 @@ def sentence(receipt: Receipt) -> str:
     again = " (again: this id or key was sent before)" if receipt.duplicate else ""
     if receipt.state == "handled":
         outcome = f": {json.dumps(receipt.outcome, ensure_ascii=False)}" if receipt.outcome else ""
-        return f"handled {receipt.id}{again}{outcome}"
+        pending = f"; {words}" if (words := left_open(receipt.outcome)) else ""
+        return f"handled {receipt.id}{again}{pending}{outcome}"
     if receipt.state == "delivered":
         return f"delivered {receipt.id} to {receipt.to}{again}"
     away = "" if receipt.live else f"; {receipt.to} is away and gets it when it comes"

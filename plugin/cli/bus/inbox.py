@@ -1,13 +1,19 @@
-"""`wakebus inbox E`: what waits for an endpoint and what it has in its hands; takes nothing."""
+"""
+`wakebus inbox E`: what waits for an endpoint and what it has in its hands; takes nothing.
+
+Rule 1: with `--uncertain` what a chat may have or not, of endpoint E or of all: the courier's and
+what a gateway says by itself.
+"""
 
 import argparse
 from typing import Any, Final
 
+from wakebus.broker import Client
 from wakebus.broker.system.text_table import Column
 from wakebus.plugin.cli import notify
 from wakebus.plugin.cli.bus.dead import age_text
 from wakebus.plugin.cli.command import Command
-from wakebus.plugin.cli.output import OK, Parser, echo, echo_json, echo_table
+from wakebus.plugin.cli.output import OK, Parser, Usage, echo, echo_json, echo_table
 
 COLUMNS: Final = (
     Column("ID", whole=True),
@@ -18,32 +24,43 @@ COLUMNS: Final = (
     Column("CHANNEL"),
     Column("TEXT", text=True),
 )
+WHOSE: Final = Column("ENDPOINT")
 
 
 def _options(parser: Parser) -> None:
-    parser.add_argument("endpoint", metavar="E", help="an endpoint's name")
+    parser.add_argument("endpoint", metavar="E", nargs="?", help="an endpoint's name")
     parser.add_argument("--all", action="store_true", help="also all that has ended and is kept")
     parser.add_argument(
         "--uncertain",
         action="store_true",
-        help="only what a chat may have or not (for `courier`): look there, then send it again",
+        help="only what a chat may have or not, without E of all endpoints: look there, then send"
+        " it again",
     )
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the box."""
+    if args.endpoint is None and not args.uncertain:
+        raise Usage("whose? wakebus inbox E (wakebus endpoints lists them), or --uncertain for all")
     with notify.connect(None) as client:
-        rows = client.inbox(args.endpoint, all=args.all or args.uncertain)
-        found = (one for one in rows if not args.uncertain or one.get("result") == "uncertain")
+        names = [args.endpoint] if args.endpoint else [row["name"] for row in client.list()]
+        found = [one for name in names for one in _rows(client, name, args)]
         if args.json:
-            echo_json({"endpoint": args.endpoint, "messages": [*found]})
+            echo_json({"endpoint": args.endpoint, "messages": found})
             return OK
-        shown = [_row(one) for one in found]
-    if shown:
-        echo_table(COLUMNS, shown)
+    if found:
+        whose = [] if args.endpoint else [WHOSE]
+        echo_table((*whose, *COLUMNS), [[one["to"]] * len(whose) + _row(one) for one in found])
     else:
-        echo(f"nothing is {'uncertain' if args.uncertain else 'there'} for {args.endpoint}")
+        of = f" for {args.endpoint}" if args.endpoint else ""
+        echo(f"nothing is {'uncertain' if args.uncertain else 'there'}{of}")
     return OK
+
+
+def _rows(client: Client, name: str, args: argparse.Namespace) -> list[dict[str, Any]]:
+    rows = client.inbox(name, all=args.all or args.uncertain)
+    maybe = (one for one in rows if not args.uncertain or one.get("result") == "uncertain")
+    return [{**one, "to": name} for one in maybe]
 
 
 def _row(one: dict[str, Any]) -> list[str]:

@@ -137,11 +137,15 @@ _MEANS: Final = {
 
 
 def _receipt_told(receipt: "Receipt", target: str, sender: str, channel: str | None) -> ToolResult:
+    from wakebus.broker.protocol.outcome import left_open
+
     means = _MEANS.get(receipt.state, "the broker says no more")
     told: ToolResult = {"state": receipt.state, "id": receipt.id, "to": target, "from": sender}
     told["means"] = means.format(to=target, reason=receipt.reason or "no reason was told")
     if receipt.state == "queued" and not receipt.live:
         told["means"] += "; it is not connected now"
+    if words := left_open(receipt.outcome):
+        told["means"] += f"; {words}"
     if channel:
         told["channel"] = channel
     if receipt.outcome is not None:

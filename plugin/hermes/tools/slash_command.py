@@ -102,7 +102,7 @@ def _here(runtime: "Runtime") -> AbstractContextManager[None]:
 
 
 def _means(told: Mapping[str, Any]) -> str:
-    means = str(told["means"]).partition("; outcome says")[0]
+    means = str(told["means"]).replace("; outcome says what it did", "")
     comes = told.get("channel") and told["state"] in ("queued", "delivered")
     return f"{means}; the answer is to come to this chat" if comes else means
 

@@ -9,7 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wakebus.broker.protocol import wire
-from wakebus.broker.protocol.outcome import MAX_LATER_S, MAX_OUTCOME, Later, Refusal, ack_of
+from wakebus.broker.protocol.outcome import (
+    MAX_LATER_S,
+    MAX_OUTCOME,
+    Later,
+    Refusal,
+    ack_of,
+    left_open,
+)
 
 
 def test_a_mapping_is_the_outcome() -> None:
@@ -101,3 +108,22 @@ def test_every_outcome_makes_a_frame(value: Any, wrap: Any) -> None:
     """No value that a handler returns raises, and the ack can always be written."""
     verb, fields = ack_of(wrap(value))
     wire.decode(wire.encode(verb, 1, fields))
+
+
+@pytest.mark.parametrize(
+    ("outcome", "words"),
+    [
+        (None, ""),
+        ({"rule": "none", "actions": []}, ""),
+        ({"actions": [{"what": "print", "result": "sent"}]}, ""),
+        ({"channel": {"result": "answered"}}, ""),
+        ({"actions": [{"what": "print", "result": "queued", "to": "courier"}]}, "for the courier"),
+        ({"channel": {"result": "queued"}}, "not there yet"),
+        ({"channel": {"result": "uncertain"}}, "look there"),
+        ({"answer": {"result": "queued"}}, ""),  # in the sender's own mailbox
+        ({"actions": "odd", "channel": 5}, ""),
+    ],
+)
+def test_what_is_not_in_a_chat_yet(outcome: Any, words: str) -> None:
+    """What the courier has, and what is in doubt, does not read as if it had arrived."""
+    assert words in left_open(outcome) and bool(words) == bool(left_open(outcome))

@@ -49,6 +49,22 @@ def test_a_channels_word_counts_more() -> None:
         )
 
 
+def test_what_a_print_left_open() -> None:
+    """PROTOCOL-10.8, PROTOCOL-10.10: of several texts the one in doubt counts."""
+    maybe = {"what": "print", "result": "uncertain", "to": "ntfy:t"}
+    for outcome in (
+        {"actions": [maybe]},
+        {"actions": [{"what": "print", "result": "sent"}, maybe]},
+        {"channel": {"result": "answered"}, "actions": [{"what": "context"}, maybe]},
+    ):
+        assert dead_letter_history.channel_result(json.dumps(outcome)) == maybe
+        assert dead_letter_history.in_doubt(row("started", outcome)) is True
+    refused = {"actions": [{"what": "print", "result": "rejected"}]}
+    assert dead_letter_history.in_doubt(row("started", refused)) is False
+    for odd in ({"actions": "x"}, {"actions": [1, {"what": "context"}]}):
+        assert dead_letter_history.channel_result(json.dumps(odd)) == {}
+
+
 def test_what_the_next_life_knows() -> None:
     """PROTOCOL-10.8: a short step; whatever an outcome holds, it is one line of JSON."""
     channel = {"result": "rejected", "chat": "ntfy:" + "t" * 900, "id": ["\n"]}

@@ -95,6 +95,23 @@ def test_wait_tells_the_outcome(desk: Desk, name: str, listen: Listen) -> None:
     assert receipt["state"] == "handled" and receipt["outcome"]["rule"] == "none"
 
 
+def test_what_the_courier_has_has_not_arrived(desk: Desk, name: str) -> None:
+    """A text that is queued for the courier, or in doubt, does not read as if it were there."""
+    results = {f"{name}-1": "queued", f"{name}-2": "uncertain", f"{name}-3": "sent"}
+    with desk.client() as bus:
+        told = {id: {"actions": [{"what": "print", "result": one}]} for id, one in results.items()}
+        bus.register(name, lambda delivery: told[delivery.message.id])
+        said = {
+            id: desk.notify("--to", name, "--from", "ci", "--id", id, "--wait", "30", "hi").out
+            for id in results
+        }
+    assert (
+        f"handled {name}-1; what it says in a chat is queued for the courier" in said[f"{name}-1"]
+    )
+    assert f"handled {name}-2; the chat may have what it says or not" in said[f"{name}-2"]
+    assert said[f"{name}-3"].startswith(f"handled {name}-3: ")
+
+
 def test_not_handled_in_time(desk: Desk, to: str) -> None:
     """Exit 4, the id and where to look; the message stays."""
     done = desk.notify("--to", to, "--from", "ci", "--wait", "0", "hi")

@@ -76,3 +76,23 @@ def test_what_a_chat_may_have(desk: Desk, name: str) -> None:
     assert re.fullmatch(pattern, shown.splitlines()[1]), shown
     found = desk.wakebus("inbox", name, "--uncertain", "--json").json["messages"]
     assert [(one["id"], one["result"]) for one in found] == [(f"{name}-1", "uncertain")]
+
+
+def test_all_that_a_chat_may_have(desk: Desk, name: str) -> None:
+    """--uncertain knows what an endpoint printed by itself; without a name, that of everybody."""
+    printed = {"what": "print", "result": "uncertain", "to": "ntfy:t"}
+    with desk.client() as bus:
+        for who, outcome in (
+            (f"{name}-gw", {"actions": [printed]}),
+            (f"{name}-courier", {"channel": {"result": "uncertain"}}),
+            (f"{name}-fine", {"actions": [{**printed, "result": "sent"}]}),
+        ):
+            bus.register(who, lambda _, outcome=outcome: outcome)  # type: ignore[misc]
+            bus.send(who, "hi", sender=who, id=f"{who}-1", wait=30)
+    assert f"{name}-gw-1" in desk.wakebus("inbox", f"{name}-gw", "--uncertain").out
+    shown = desk.wakebus("inbox", "--uncertain").out
+    assert shown.split()[:2] == ["ENDPOINT", "ID"]
+    assert [f"{name}-{who}-1" in shown for who in ("gw", "courier", "fine")] == [True, True, False]
+    found = desk.wakebus("inbox", "--uncertain", "--json").json["messages"]
+    mine = [one["to"] for one in found if one["to"].startswith(name)]
+    assert sorted(mine) == [f"{name}-courier", f"{name}-gw"]
