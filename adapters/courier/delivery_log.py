@@ -26,7 +26,7 @@ from wakebus.adapters.courier.delivery_log_rows import MessageRow, PartEnd
 from wakebus.adapters.delivery.retry import STOPS, Stopped
 from wakebus.adapters.errors import Result, Unavailable
 from wakebus.adapters.pacing.cooldowns import ScopeKey
-from wakebus.broker.system.sqlite_file import is_damage
+from wakebus.broker.system.sqlite_file import close_as_it_is, is_damage
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -185,7 +185,9 @@ class DeliveryLog:
     def _undo(self, exc: sqlite3.Error | None) -> None:
         if exc is not None and is_damage(exc):
             log.critical("%s is damaged: %s", self._path, exc)
-            self._disconnect()  # looked through, and set aside, when it is opened again
+            if self._db is not None:  # looked through, and set aside, when it is opened again
+                close_as_it_is(self._db, self._path)
+                self._db = None
         elif self._db is not None and self._db.in_transaction:
             self._db.execute("ROLLBACK")
 

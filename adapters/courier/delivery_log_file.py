@@ -61,33 +61,45 @@ def open_file(path: Path) -> sqlite3.Connection:
     Raises NewerFile, Unavailable (no file of ours), sqlite3.Error where it cannot be opened now.
     """
     try:
+        if aside := sqlite_file.finish_set_aside(path):
+            log.critical("%s was damaged; kept as %s, starting empty%s", path, aside, LOSS)
+        sqlite_file.drop_drafts(path)
+        try:
+            return _open(path)
+        except sqlite3.DatabaseError as exc:
+            if not sqlite_file.is_damage(exc):
+                raise
+            aside = sqlite_file.set_aside(path)
+            log.critical("%s is damaged (%s); kept as %s, starting empty%s", path, exc, aside, LOSS)
         return _open(path)
-    except sqlite3.DatabaseError as exc:
-        if not sqlite_file.is_damage(exc):
-            raise
-        aside = sqlite_file.set_aside(path)
-        log.critical("%s is damaged (%s); kept as %s, starting empty%s", path, exc, aside, LOSS)
-    return _open(path)
+    except OSError as exc:
+        raise Unavailable(f"{path} cannot be opened: {exc}") from exc
 
 
 def _open(path: Path) -> sqlite3.Connection:
-    sqlite_file.check_magic(_head(path))
+    _check_owner(path)
+    sqlite_file.check_heads(path)
+
+    def check(db: sqlite3.Connection) -> None:
+        sqlite_file.check_version(db, path, DELIVERY_LOG)
+        sqlite_file.check_pages(db)
+
+    looked = sqlite_file.check_read_only(path, check)
     db = sqlite3.connect(path, timeout=SHARED_S, isolation_level=None, check_same_thread=False)
     try:
         db.row_factory = sqlite3.Row
-        sqlite_file.check_version(db, path, DELIVERY_LOG)
-        db.execute("PRAGMA journal_mode=WAL")
-        db.execute("PRAGMA synchronous=FULL")  # `begun` must hold over a power cut
-        sqlite_file.check_pages(db)
+        if not looked:
+            check(db)
+        sqlite_file.make_durable(db)  # `begun` must hold over a cut of power
         sqlite_file.migrate(db, path, DELIVERY_LOG)
         return db
     except BaseException:
-        db.close()
+        sqlite_file.close_as_it_is(db, path)
         raise
 
 
-def _head(path: Path) -> bytes:
-    """Make the file 0600 if there is none; return its first bytes. Raises Unavailable."""
+def _check_owner(path: Path) -> None:
+    """Make the file 0600, also if there is none. Raises Unavailable."""
     try:
         file = open_private(path, os.O_RDWR)
     except CannotStart as exc:
@@ -95,6 +107,5 @@ def _head(path: Path) -> bytes:
     try:
         if os.fstat(file).st_nlink > 1:
             raise Unavailable(f"{path} has other names too; move it away")
-        return os.pread(file, len(sqlite_file.MAGIC), 0)
     finally:
         os.close(file)

@@ -1,31 +1,29 @@
 """
 Opening the store, and closing it (PROTOCOL.md section 8).
 
-Rule 1: a damaged file is set aside and said loudly, never deleted and never written to. Rule 2: the
-whole file is looked through after a crash of the machine or an error of SQLite, never after a mere
-kill: the write-ahead log covers that, and a large file takes seconds. Rule 3: nothing is silently
-empty: whatever was there and is not used is named.
+Rule 1: a damaged file is set aside and said loudly, never deleted and never written to
+(system/sqlite_file.py). Rule 2: the whole file is looked through after a crash of the machine or an
+error of SQLite, never after a mere kill: the write-ahead log covers that, and a large file takes
+seconds. Rule 3: nothing is silently empty: whatever was there and is not used is named. Rule 4: a
+new file gets its name when it is complete: an empty one of that name was more once.
 """
 
+import errno
 import logging
 import os
 import sqlite3
 import stat
+from contextlib import closing
 from pathlib import Path
-from typing import Final
-from urllib.parse import quote
 
 from wakebus.broker.errors import BrokerUnavailable
-from wakebus.broker.store.schema import STORE
-from wakebus.broker.store.store import Store
+from wakebus.broker.store.schema import GIVE_BACK, STORE
+from wakebus.broker.store.store import Store, damage_mark
 from wakebus.broker.system import sqlite_file
 from wakebus.broker.system.log_file import reopen_log
 from wakebus.broker.system.private_files import CannotStart, make_folder
 
 log = logging.getLogger("wakebus.store")
-
-# sqlite.org/fileformat.html, 4.1; a log that was not begun is 0.
-WAL_MAGIC: Final = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")
 
 
 def open_store(path: Path, boot: str) -> Store:
@@ -35,19 +33,30 @@ def open_store(path: Path, boot: str) -> Store:
     A damaged file is renamed `….corrupt-<utc>`, with its log. Raises NewerFile, BrokerUnavailable.
     """
     try:
+        if aside := sqlite_file.finish_set_aside(path):
+            log.critical(
+                "%s was damaged; kept as %s, starting empty (the machine went down meanwhile)",
+                path,
+                aside,
+            )
+        sqlite_file.drop_drafts(path)
+        try:
+            return _open(path, boot)
+        except sqlite3.Error as exc:
+            if not sqlite_file.is_damage(exc):
+                raise
+            aside = sqlite_file.set_aside(path)
+            damage_mark(path).unlink(missing_ok=True)
+            log.critical("%s is damaged (%s); kept as %s, starting empty", path, exc, aside)
         return _open(path, boot)
-    except sqlite3.Error as exc:
-        if not sqlite_file.is_damage(exc):
-            raise BrokerUnavailable(f"{path} cannot be opened: {exc}; {_advice(exc)}") from exc
-        aside = sqlite_file.set_aside(path)
-        Path(f"{path}.suspect").unlink(missing_ok=True)
-        log.critical("%s is damaged (%s); kept as %s, starting empty", path, exc, aside)
-    return _open(path, boot)
+    except (sqlite3.Error, OSError) as exc:
+        raise BrokerUnavailable(f"{path} cannot be opened: {exc}; {_advice(exc)}") from exc
 
 
-def _advice(exc: sqlite3.Error) -> str:
+def _advice(exc: sqlite3.Error | OSError) -> str:
     code = getattr(exc, "sqlite_errorcode", 0) & 0xFF
-    if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
+    full = isinstance(exc, OSError) and exc.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+    if full or code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
         return "make room on the disk and start again"
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return "close the program that has it open and start again"
@@ -56,22 +65,31 @@ def _advice(exc: sqlite3.Error) -> str:
 
 def _open(path: Path, boot: str) -> Store:
     if os.path.lexists(path):
-        _check_file(path)
+        _check_owner(path)
+    sqlite_file.check_heads(path)
+    if not path.exists() or not path.stat().st_size:
+        _make(path)
+
+    def check(db: sqlite3.Connection) -> None:
+        sqlite_file.check_version(db, path, STORE)
+        before = db.execute("SELECT boot FROM machine").fetchone()
+        if before and (before[0] != boot or damage_mark(path).exists()):
+            sqlite_file.check_pages(db)
+
+    looked = sqlite_file.check_read_only(path, check)
     store = Store(path)
     try:
-        before = store.boot()
-        if before is not None and (before != boot or store.damage_mark.exists()):
-            sqlite_file.check_pages(store.db)
+        if not looked:
+            check(store.db)
         store.set_boot(boot)
-        store.damage_mark.unlink(missing_ok=True)
+        damage_mark(path).unlink(missing_ok=True)
         return store
     except BaseException:
         store.abandon()
         raise
 
 
-def _check_file(path: Path) -> None:
-    """Look at it before SQLite changes anything. Raises damage, NewerFile, BrokerUnavailable."""
+def _check_owner(path: Path) -> None:
     found = path.lstat()
     if not stat.S_ISREG(found.st_mode) or found.st_uid != os.getuid():
         raise BrokerUnavailable(
@@ -79,32 +97,16 @@ def _check_file(path: Path) -> None:
         )
     if not os.access(path, os.W_OK):
         raise BrokerUnavailable(f"{path} cannot be written; run: chmod u+rw {path}")
-    head = _head(path)
-    sqlite_file.check_magic(head)
-    if not head:
+
+
+def _make(path: Path) -> None:
+    """Make a new store, which gets its name when it is complete and on disk."""
+    if path.exists():
         log.critical("%s is empty: whatever was stored in it is gone", path)
-    if _head(Path(f"{path}-wal"))[:4] not in (b"", b"\0" * 4, *WAL_MAGIC):
-        # SQLite would drop it without a word.
-        raise sqlite_file.damage("its write-ahead log is garbage")
-    try:
-        # To read: a connection that may write would move a newer broker's log into the file.
-        db = sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)
-    except sqlite3.Error:
-        return
-    try:
-        sqlite_file.check_version(db, path, STORE)
-    except sqlite3.Error:
-        pass  # opening it for writing tells what is wrong
-    finally:
-        db.close()
-
-
-def _head(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            return file.read(16)
-    except FileNotFoundError:
-        return b""
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as db:
+        db.execute(GIVE_BACK)
+        sqlite_file.migrate(db, path, STORE)
+        sqlite_file.copy_to(db, path)
 
 
 def lost_files(store: Store) -> str:
@@ -150,7 +152,7 @@ def _rescue(store: Store) -> None:
         return
     make_folder(store.path.parent)
     reopen_log(log.parent)  # the old one went with the folder
-    copy = store.path.with_name(f"{store.path.name}.rescued-{sqlite_file.utc_stamp()}")
+    copy = sqlite_file.free_name(store.path, "rescued")
     sqlite_file.copy_to(store.db, copy)
     log.critical(
         "what was stored is kept as %s (%d messages wait in it); to use it again: stop the broker "

@@ -7,14 +7,12 @@ Rule 1: a step that was released is never changed (system/sqlite_file.py).
 import sqlite3
 from typing import Final
 
-from wakebus.broker.system.sqlite_file import FileSchema
+from wakebus.broker.system.sqlite_file import FileSchema, make_durable
 
 # In a new file only, before all else: free space can be given back to the disk in steps.
 GIVE_BACK: Final = "PRAGMA auto_vacuum=INCREMENTAL"
 
 PRAGMAS: Final = (
-    "PRAGMA journal_mode=WAL",
-    "PRAGMA synchronous=FULL",  # a receipt is a promise over a power cut
     "PRAGMA wal_autocheckpoint=0",  # a checkpoint in a commit stalls every sender; done when idle
     "PRAGMA busy_timeout=0",
     "PRAGMA journal_size_limit=16777216",  # a log that had to grow gives its space back
@@ -90,5 +88,6 @@ def set_up(db: sqlite3.Connection) -> None:
     """Set what a connection to the store needs."""
     if db.execute("PRAGMA page_count").fetchone()[0] == 0:
         db.execute(GIVE_BACK)
+    make_durable(db)  # a receipt is a promise over a power cut
     for pragma in PRAGMAS:
         db.execute(pragma)

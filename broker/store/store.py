@@ -25,11 +25,16 @@ from wakebus.broker.store import batch_insert, lineage, schema
 from wakebus.broker.store.retention import Quota
 from wakebus.broker.store.rows import LOG_BYTES, Put, Row
 from wakebus.broker.store.stored_json import UNREADABLE, message_of
-from wakebus.broker.system.sqlite_file import is_damage, migrate
+from wakebus.broker.system.sqlite_file import close_as_it_is, is_damage, migrate, names_aside
 
 log = logging.getLogger("wakebus.store")
 
 Operation = Callable[["Store"], Any]
+
+
+def damage_mark(path: Path) -> Path:
+    """Return the file beside a store that exists once SQLite has found damage in it."""
+    return path.with_name(f"{path.name}.suspect")
 
 
 class Damaged(WakebusError):
@@ -54,7 +59,7 @@ class Store:
             found = path.stat()
             self.file = (found.st_dev, found.st_ino)  # another one at `path` is not this store
         except BaseException:
-            self._db.close()
+            self.abandon()
             raise
 
     @property
@@ -71,7 +76,7 @@ class Store:
 
     def abandon(self) -> None:
         """Close it as it is."""
-        self._db.close()
+        close_as_it_is(self._db, self.path)
 
     def transaction(self, operations: Sequence[Operation]) -> list[Any]:
         """Run them and commit; return a result or WakebusError for each."""
@@ -213,9 +218,12 @@ class Store:
         )
         assert row is not None
         files = (self.path, Path(f"{self.path}-wal"))
-        aside = sorted(f.name for f in self.path.parent.glob(f"{self.path.name}.[cr]*-*Z"))
         size = sum(f.stat().st_size for f in files if f.exists())
-        return {**row, "bytes": size, "set_aside": aside, "early": self.quota.early}
+        return {**row, "bytes": size, "set_aside": self.set_aside(), "early": self.quota.early}
+
+    def set_aside(self) -> list[str]:
+        """Return the names of damaged stores that are kept beside this one, and of rescued ones."""
+        return names_aside(self.path)
 
     # --- endpoints ------------------------------------------------------------------------
 
@@ -253,7 +261,7 @@ class Store:
     @property
     def damage_mark(self) -> Path:
         """A file that exists once SQLite has found damage."""
-        return self.path.with_name(f"{self.path.name}.suspect")
+        return damage_mark(self.path)
 
     def checkpoint(self) -> None:
         """Move the write-ahead log into the file, without making anybody wait."""

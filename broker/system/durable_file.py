@@ -4,17 +4,20 @@ Small files that a cut of power leaves whole: the old one or the new one, never 
 Rule 1: a file is on disk before its name leads to it, and the name is before the caller goes on:
 write, fsync, rename, fsync of the folder. (Without the first fsync XFS may keep the new name and
 lose what was written.) Rule 2: what fails before the rename leaves the old file and no draft. Rule
-3: no link is followed: a draft is always a new file.
+3: no link is followed: a draft is always a new file. Rule 4: the draft of a process that was killed
+goes when the file is written again.
 """
 
 import errno
 import fcntl
 import os
+import time
 from pathlib import Path
 from typing import Final
 
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _FULL: Final[int | None] = getattr(fcntl, "F_FULLFSYNC", None)  # macOS
+_DRAFT_S: Final = 3600.0  # nobody writes a small file for so long
 _UNKNOWN: Final = (errno.EINVAL, errno.ENOTSUP)  # to a file system whose folders cannot be synced
 
 
@@ -67,7 +70,8 @@ def replace_file(
     `owner`: user and group, for root. `only_new`: raise FileExistsError where a file is. `durable`
     False: without fsync, for what may be lost or empty after a cut of power. Raises OSError.
     """
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    _drop_old_drafts(path)
+    draft = path.with_name(f".{path.name}.{os.getpid()}.draft")
     draft.unlink(missing_ok=True)  # of a killed process, or planted
     try:
         with os.fdopen(os.open(draft, _NEW, 0o600), "wb") as file:
@@ -86,6 +90,15 @@ def replace_file(
         draft.unlink(missing_ok=True)
     if durable:
         sync_folder(path.parent)
+
+
+def _drop_old_drafts(path: Path) -> None:
+    begin = f".{path.name}."
+    for found in path.parent.iterdir():
+        name = found.name
+        ours = name.startswith(begin) and name.endswith(".draft") and found.is_file()
+        if ours and found.stat().st_mtime < time.time() - _DRAFT_S:
+            found.unlink(missing_ok=True)
 
 
 def put_in_place(draft: Path, path: Path) -> None:

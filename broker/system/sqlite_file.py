@@ -2,22 +2,41 @@
 One SQLite file of this user: what is looked at before SQLite touches it, damage, versions, copies.
 
 Rule 1: a damaged file is renamed `….corrupt-<utc>` with its log, never deleted and never written
-to. Rule 2: a file of a newer version stops whoever opens it, and is not written to. Rule 3: a step
-of a schema that was released is never changed; a new file takes them all, an old one those that it
-lacks, after a copy of it was made.
+to: whoever looks for damage does it on a connection that only reads, and who meets it later closes
+without moving the log into the file. Rule 2: a file of a newer version stops whoever opens it, and
+is not written to. Rule 3: a step of a schema that was released is never changed; a new file takes
+them all, an old one those that it lacks, after a copy of it was made. Rule 4: a cut of power at any
+moment leaves what the next start can finish (tests/powercut).
 """
 
 import os
 import sqlite3
 import time
+from collections.abc import Callable
 from contextlib import closing
+from itertools import count
 from pathlib import Path
 from typing import Final, NamedTuple
+from urllib.parse import quote
 
 from wakebus.broker.errors import WakebusError
-from wakebus.broker.system.durable_file import put_in_place, sync_folder
+from wakebus.broker.system.durable_file import put_in_place, replace_file, sync_folder
 
-MAGIC: Final = b"SQLite format 3\0"  # sqlite.org/fileformat.html, 1.3.1
+# sqlite.org/fileformat.html, 1.3.1, 3 and 4.1; a write-ahead log that was not begun is 0.
+MAGIC: Final = b"SQLite format 3\0"
+JOURNAL_MAGIC: Final = b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7"
+WAL_MAGIC: Final = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")
+
+# Of each file: what is committed is on disk; on macOS also out of the drive's cache, where
+# fsync(2) stops (durable_file.py). Elsewhere the last two do nothing.
+DURABLE: Final = (
+    "PRAGMA journal_mode=WAL",
+    "PRAGMA synchronous=FULL",
+    "PRAGMA fullfsync=1",
+    "PRAGMA checkpoint_fullfsync=1",
+)
+# The file last: while it has its name, what belongs to it is looked for.
+ENDS: Final = ("-wal", "-shm", "-journal", "")
 
 
 class NewerFile(WakebusError):
@@ -50,10 +69,59 @@ def damage(why: str) -> sqlite3.DatabaseError:
     return error
 
 
-def check_magic(head: bytes) -> None:
-    """Raise damage if a file begins with `head` and is none; before SQLite removes its log."""
-    if head[: len(MAGIC)] not in (b"", MAGIC):
+def make_durable(db: sqlite3.Connection) -> None:
+    """Let what `db` commits outlive a cut of power."""
+    for pragma in DURABLE:
+        db.execute(pragma)
+
+
+def check_heads(path: Path) -> None:
+    """Raise damage if the file or its log is none; before SQLite removes the log, or plays it."""
+    if _head(path, "-journal").startswith(JOURNAL_MAGIC):
+        return  # SQLite takes back what was begun: at the start of a file, all
+    head, log = _head(path), _head(path, "-wal")[:4]
+    if head not in (b"", MAGIC):
         raise damage("it is no database")
+    if log not in (b"", b"\0" * 4, *WAL_MAGIC):
+        raise damage("its write-ahead log is garbage")
+    if not head and log in WAL_MAGIC:
+        raise damage("it is empty, and its write-ahead log is not")
+
+
+def _head(path: Path, end: str = "") -> bytes:
+    try:
+        with Path(f"{path}{end}").open("rb") as file:
+            return file.read(len(MAGIC))
+    except FileNotFoundError:
+        return b""
+
+
+def connect_to_read(path: Path) -> sqlite3.Connection:
+    """Return a connection that changes neither the file nor its log, also when it is closed."""
+    return sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)
+
+
+def check_read_only(path: Path, check: Callable[[sqlite3.Connection], None]) -> bool:
+    """Call `check` with a connection that only reads, and return whether that could be had."""
+    try:
+        with closing(connect_to_read(path)) as db:
+            check(db)
+        return True
+    except sqlite3.Error as exc:
+        if is_damage(exc):
+            raise
+        return False  # opening it to write does more, and tells what is wrong
+
+
+def close_as_it_is(db: sqlite3.Connection, path: Path) -> None:
+    """Close without moving the log into the file, as SQLite does at the last connection's end."""
+    try:
+        with closing(connect_to_read(path)) as last:
+            last.execute("PRAGMA user_version").fetchone()
+            db.close()
+    except sqlite3.Error:
+        pass
+    db.close()  # twice is once
 
 
 def check_pages(db: sqlite3.Connection) -> None:
@@ -63,19 +131,60 @@ def check_pages(db: sqlite3.Connection) -> None:
 
 
 def set_aside(path: Path) -> Path:
-    """Rename a damaged file; return its new path."""
-    aside = path.with_name(f"{path.name}.corrupt-{utc_stamp()}")
-    # Its log too: SQLite would play it into the new file.
-    for end in ("-wal", "-shm", ""):
-        if (part := Path(f"{path}{end}")).exists():
-            part.rename(f"{aside}{end}")
+    """
+    Rename a damaged file with all that belongs to it; return its new path. Raises OSError.
+
+    Several renames: until all are on disk a file beside it tells the new name, and
+    `finish_set_aside` goes on after a cut of power. Without it the next start would take a file
+    whose log is gone, or a log whose file is gone, for a whole one.
+    """
+    mark = _mark(path)
+    aside = _begun(path) or free_name(path, "corrupt")
+    replace_file(mark, aside.name.encode())
+    for end in ENDS:
+        try:
+            Path(f"{path}{end}").rename(f"{aside}{end}")
+        except FileNotFoundError:
+            pass
     sync_folder(path.parent)
-    return aside
+    mark.unlink(missing_ok=True)
+    sync_folder(path.parent)  # found again, it would take away the file that is made now
+    return aside if aside.exists() else Path(f"{aside}-wal")
 
 
-def utc_stamp() -> str:
-    """Return the time of now for a file's name."""
-    return time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+def finish_set_aside(path: Path) -> Path | None:
+    """Do what a cut of power left of `set_aside`; return the new path, if there was any of it."""
+    return set_aside(path) if _mark(path).exists() else None
+
+
+def _mark(path: Path) -> Path:
+    return path.with_name(f"{path.name}.setting-aside")
+
+
+def _begun(path: Path) -> Path | None:
+    try:
+        name = _mark(path).read_text(encoding="utf-8")
+    except (FileNotFoundError, UnicodeDecodeError):
+        return None
+    return path.with_name(name) if name.startswith(f"{path.name}.corrupt-") else None
+
+
+def names_aside(path: Path) -> list[str]:
+    """Return what was set aside or rescued, oldest first; a log whose file was gone by its own."""
+    names = {file.name for file in path.parent.glob(f"{path.name}.[cr]*-*Z*")}
+    files = {name for name in names if name.endswith("Z")}
+    logs = {name for name in names if name.endswith("Z-wal") and name[:-4] not in files}
+    return sorted(files | logs)
+
+
+def free_name(path: Path, kind: str) -> Path:
+    """Return `….<kind>-<utc>`, a second later where one of that name is."""
+    for later in count():
+        stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(time.time() + later))
+        found = path.with_name(f"{path.name}.{kind}-{stamp}")
+        if not [*found.parent.glob(f"{found.name}*")]:
+            return found
+    raise AssertionError("not reached")
 
 
 def check_version(db: sqlite3.Connection, path: Path, schema: FileSchema) -> int:
@@ -96,7 +205,7 @@ def migrate(db: sqlite3.Connection, path: Path, schema: FileSchema) -> None:
     db.execute("BEGIN IMMEDIATE")  # two processes may come at once
     version = check_version(db, path, schema)
     if 0 < version < len(schema.steps):
-        with closing(sqlite3.connect(path)) as before:  # a connection that writes copies nothing
+        with closing(connect_to_read(path)) as before:  # one that writes copies nothing
             copy_to(before, path.with_name(f"{path.name}.version-{version}"))
     for step in schema.steps[version:]:
         for statement in step.split(";"):
@@ -110,9 +219,21 @@ def copy_to(db: sqlite3.Connection, copy: Path) -> None:
     draft = copy.with_name(f"{copy.name}.draft")
     draft.unlink(missing_ok=True)
     os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-    with closing(sqlite3.connect(draft)) as other:
-        db.backup(other)
-    put_in_place(draft, copy)
+    try:
+        with closing(sqlite3.connect(draft)) as other:
+            other.execute("PRAGMA journal_mode=OFF")  # nobody goes on with a draft
+            other.execute("PRAGMA synchronous=OFF")  # and what is whole is synced at once
+            db.backup(other)
+        put_in_place(draft, copy)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def drop_drafts(path: Path) -> None:
+    """Remove what a copy left that a cut of power or a kill ended."""
+    for draft in path.parent.glob(f"{path.name}*.draft*"):
+        if draft.is_file():
+            draft.unlink()
 
 
 def drop_old_copies(path: Path, before: float) -> None:

@@ -15,6 +15,7 @@ from wakebus.broker.errors import BadMessage, UnknownId, WakebusError
 from wakebus.broker.protocol.message import check_name
 from wakebus.broker.store.dead_letters import Cursor, Page
 from wakebus.broker.store.rows import Row
+from wakebus.broker.store.store import Store
 
 MAX_PAGE: Final = 200  # rows; with the longest names and reasons far below a frame
 
@@ -85,9 +86,20 @@ def found_or_fail(
         if found:
             use(found)
         else:
-            hub.fail(request, UnknownId(f"no message {id} is stored"))
+            fail_unknown(hub, request, id)
 
     return unless_error(hub, request, looked)
+
+
+def fail_unknown(hub: Hub, request: ClientRequest, id: str) -> None:
+    """Answer that no message `id` is stored, and where it may be: in what was set aside."""
+
+    def told(aside: list[str] | WakebusError) -> None:
+        kept = ", ".join(aside) if isinstance(aside, list) else ""
+        more = f"; it may be in what was set aside: {kept}" if kept else ""
+        hub.fail(request, UnknownId(f"no message {id} is stored{more}"))
+
+    hub.store.submit(Store.set_aside, told)
 
 
 def reply_page(

@@ -16,9 +16,10 @@ from wakebus.broker.core.waiters import (
     forget_waiter,
     row_and_answer,
 )
-from wakebus.broker.errors import BadMessage, Busy, TimedOut, UnknownId, WakebusError
+from wakebus.broker.errors import BadMessage, Busy, TimedOut, WakebusError
 from wakebus.broker.store.store import Store
 from wakebus.broker.store.stored_json import receipt_of_row
+from wakebus.broker.verbs.fields import fail_unknown
 
 WANTS: Final = {"delivered": "delivered", "handled": "handled", "answer": "answered"}
 MAX_WAIT_S: Final = 86400.0
@@ -44,7 +45,7 @@ def wait(hub: Hub, request: ClientRequest) -> None:
             hub.fail(request, result)
         elif result[0] is None:
             forget_waiter(hub, waiter)
-            hub.fail(request, UnknownId(f"no message {id} is stored"))
+            fail_unknown(hub, request, id)
         elif not answer_if_settled(hub, waiter, result[0], result[1]):
             hub.waiters.setdefault(id, {})[waiter] = None
             after = min(timeout, MAX_WAIT_S)

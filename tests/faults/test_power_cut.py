@@ -20,6 +20,7 @@ from wakebus.adapters.base import Request
 from wakebus.adapters.courier import status_file
 from wakebus.adapters.transports.console_log import ConsoleLogs
 from wakebus.broker.server.watchdog import write_address
+from wakebus.broker.store import recovery
 from wakebus.broker.system import durable_file, sqlite_file
 from wakebus.plugin.cli.chats import send
 from wakebus.plugin.install import hermes_home
@@ -134,11 +135,22 @@ def test_the_copy_before_a_migration(tmp_path: Path, steps: list[Step]) -> None:
 
 
 def test_a_damaged_store_set_aside(tmp_path: Path, steps: list[Step]) -> None:
-    """A new one is made in its place: the old one must not come back over it."""
+    """PROTOCOL-8.4: its new name is known before the first rename, and all of them at the end."""
     path = tmp_path / "bus.db"
     path.write_bytes(b"damaged")
     aside = sqlite_file.set_aside(path)
-    assert steps[0].name == aside and steps[1] == Step("fsync", tmp_path.stat().st_ino)
+    folder = Step("fsync", tmp_path.stat().st_ino)
+    names = [step.name for step in steps if step.name]
+    assert names == [tmp_path / "bus.db.setting-aside", aside]
+    assert [step.what for step in steps] == ["fsync", "name", "fsync", "name", "fsync", "fsync"]
+    assert [steps[2], *steps[4:]] == [folder] * 3
+
+
+def test_a_new_store(tmp_path: Path, steps: list[Step]) -> None:
+    """PROTOCOL-8.12: it is whole before it has its name; an empty one of that name was more."""
+    path = tmp_path / "bus.db"
+    recovery._make(path)
+    order(steps, path)
 
 
 def test_the_copy_of_a_file_that_is_sent(tmp_path: Path, steps: list[Step]) -> None:

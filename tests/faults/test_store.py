@@ -69,6 +69,8 @@ def test_a_damaged_store(broker: Broker, peers: MakePeer, damage: Callable[[Path
     assert status["messages"] == 0
     assert "damaged" in broker.log and name in broker.log
     assert name in broker.command("status").stdout
+    for verb in ("trace", "wait"):
+        assert name in peers(broker).error(verb, id="m1", state="handled").text
     assert peers(broker).send("e", queue=True)["state"] == "queued"
 
 

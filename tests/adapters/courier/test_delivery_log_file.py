@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from wakebus.adapters.courier.delivery_log import DeliveryLog
 from wakebus.adapters.courier.delivery_log_file import DELIVERY_LOG, TABLES, open_file
 from wakebus.adapters.errors import Unavailable
-from wakebus.broker.system.sqlite_file import NewerFile
+from wakebus.broker.system.sqlite_file import JOURNAL_MAGIC, NewerFile
 
 VERSION = len(DELIVERY_LOG.steps)
 
@@ -38,6 +39,7 @@ def test_a_new_file(path: Path) -> None:
     with closing(open_file(path)) as db:
         assert db.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
         assert db.execute("PRAGMA synchronous").fetchone()[0] == 2
+        assert db.execute("PRAGMA fullfsync").fetchone()[0] == 1  # macOS
         modes = {file.stat().st_mode & 0o777 for file in path.parent.iterdir()}
     assert modes == {0o600}
 
@@ -66,6 +68,44 @@ def test_damaged(path: Path, damage: str, caplog: pytest.LogCaptureFixture) -> N
     (aside,) = path.parent.glob("courier.db.corrupt-*Z")
     assert aside.read_bytes() == held
     assert "is damaged" in caplog.text and aside.name in caplog.text
+
+
+@pytest.mark.parametrize("met", ["at the start", "later"])
+def test_damaged_with_a_log(path: Path, met: str, caplog: pytest.LogCaptureFixture) -> None:
+    """ADP-6.12: neither the file nor its log is written to before it is set aside."""
+    fill(path, 500)
+    log = DeliveryLog(path)
+    log.claim("m", 1)
+    held = path.read_bytes()[:8192] + b"\xff" * (path.stat().st_size - 8192)
+    if met == "later":
+        path.write_bytes(held)
+        before = Path(f"{path}-wal").read_bytes()
+        with pytest.raises(Unavailable, match="malformed"):
+            for number in range(500):
+                log.claim(f"m{number:04}", 2)
+    else:
+        before = Path(f"{path}-wal").read_bytes()
+        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as last:
+            last.execute("PRAGMA user_version").fetchone()
+            log.close()
+        path.write_bytes(held)
+    assert path.read_bytes() == held
+    assert count(path) == 0
+    (aside,) = path.parent.glob("courier.db.corrupt-*Z")
+    assert aside.read_bytes() == held
+    assert Path(f"{aside}-wal").read_bytes().startswith(before)
+    assert "is damaged" in caplog.text and aside.name in caplog.text
+
+
+def test_a_cut_in_the_very_first_opening(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """ADP-6.12: SQLite takes back what was begun; nothing was there, so nothing is lost."""
+    for head in (b"", b"\0" * 4096):
+        path.write_bytes(head)
+        fields = (0).to_bytes(4, "big") * 2 + b"\0" * 4 + (512).to_bytes(4, "big")
+        journal = JOURNAL_MAGIC + fields + (4096).to_bytes(4, "big")
+        Path(f"{path}-journal").write_bytes(journal.ljust(512, b"\0"))
+        assert count(path) == 0 and caplog.text == ""
+        path.unlink()
 
 
 def test_newer(path: Path) -> None:

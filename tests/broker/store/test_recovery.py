@@ -14,8 +14,9 @@ from wakebus.broker.system.sqlite_file import NewerFile
 
 
 def aside(folder: Path) -> list[str]:
-    """Return the names of what was set aside, without their time."""
-    return sorted(p.name.split("Z")[-1] for p in folder.glob("bus.db.corrupt-*"))
+    """Return the names of what was set aside, without their time; of a log that has anything."""
+    found = [p for p in folder.glob("bus.db.corrupt-*") if p.stat().st_size]
+    return sorted({p.name.split("Z")[-1] for p in found} - {"-shm"})
 
 
 def grown(path: Path) -> bytes:
@@ -59,7 +60,7 @@ def test_damage_inside_is_found_after_another_boot(tmp_path: Path) -> None:
     store = open_store(path, "boot-2")
     assert store.endpoints() == [] and store.boot() == "boot-2"
     store.close()
-    assert aside(tmp_path) == [""]
+    assert aside(tmp_path) == ["", "-wal"]
 
 
 def test_damage_that_sqlite_meets(tmp_path: Path) -> None:
@@ -222,3 +223,117 @@ def test_all_around_it_went(tmp_path: Path, caplog: pytest.LogCaptureFixture) ->
     shutil.rmtree(tmp_path / "root")
     close_store(store)
     assert not (tmp_path / "root").exists() and "1 waiting messages are lost" in caplog.text
+
+
+def waiting(path: Path, count: int = 300) -> tuple[bytes, bytes]:
+    """Leave a store of a killed broker, all of it in the log; return file and log."""
+    store = open_store(path, "boot-1")
+    for n in range(count):
+        store.transaction([lambda s, n=n: s.put(put(f"m{n:020}"))])  # type: ignore[misc]
+    store.abandon()
+    return path.read_bytes(), Path(f"{path}-wal").read_bytes()
+
+
+def test_a_damaged_store_is_not_written_to(tmp_path: Path) -> None:
+    """PROTOCOL-8.4: neither the file nor its log, byte for byte, wherever the damage is met."""
+    path = tmp_path / "bus.db"
+    grown(path)
+    data, log = waiting(path)
+    data = data[:4096] + b"\xa5" * (len(data) - 4096)  # the log holds some of these pages, not all
+    for boot in ("boot-1", "boot-2"):
+        (tmp_path / "bus.db.suspect").touch()
+        path.write_bytes(data)
+        Path(f"{path}-wal").write_bytes(log)
+        store = open_store(path, boot)
+        assert store.open_messages() == []
+        name = store.set_aside()[-1]
+        store.close()
+        assert (tmp_path / name).read_bytes() == data
+        assert (tmp_path / f"{name}-wal").read_bytes() == log
+
+
+def test_damage_that_is_met_later_leaves_the_log(tmp_path: Path) -> None:
+    """PROTOCOL-8.4: closing does not move the log into a file that is damaged."""
+    path = tmp_path / "bus.db"
+    before = waiting(path)
+    Store(path).abandon()
+    assert (path.read_bytes(), Path(f"{path}-wal").read_bytes()) == before
+
+
+@pytest.mark.parametrize("renames", range(4))
+def test_a_cut_while_a_store_is_set_aside(
+    tmp_path: Path, renames: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """PROTOCOL-8.4: between any two renames; the next start finishes it, and tells it."""
+    path = tmp_path / "bus.db"
+    waiting(path)
+    path.write_bytes(b"no database" * 1000)
+    before = path.read_bytes(), Path(f"{path}-wal").read_bytes()
+
+    class Cut(BaseException):
+        pass
+
+    left = iter(range(renames))
+    real = Path.rename
+
+    def rename(self: Path, target: str) -> Path:
+        if next(left, None) is None:
+            raise Cut
+        return real(self, target)
+
+    with monkeypatch.context() as patch, pytest.raises(Cut):
+        patch.setattr(Path, "rename", rename)
+        open_store(path, "boot-1")
+    store = open_store(path, "boot-2")
+    (name,) = store.set_aside()
+    assert store.open_messages() == [] and name in caplog.text and "CRITICAL" in caplog.text
+    store.close()
+    found = (tmp_path / name).read_bytes(), (tmp_path / f"{name}-wal").read_bytes()
+    assert found == before
+    caplog.clear()
+    open_store(path, "boot-2").close()
+    assert caplog.text == "" and not list(tmp_path.glob("*.setting-aside"))
+
+
+def test_a_log_without_its_file(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """PROTOCOL-8.4: SQLite would delete it without a word."""
+    path = tmp_path / "bus.db"
+    _, log = waiting(path)
+    for empty in (False, True):
+        path.unlink()
+        if empty:
+            path.touch()
+        Path(f"{path}-wal").write_bytes(log)
+        store = open_store(path, "boot-1")
+        name = store.set_aside()[-1]
+        store.close()
+        assert (tmp_path / f"{name.removesuffix('-wal')}-wal").read_bytes() == log
+        assert name in caplog.text
+
+
+def test_two_damaged_stores_in_a_second(tmp_path: Path) -> None:
+    """PROTOCOL-8.4: each keeps its name; none is replaced by the other."""
+    path = tmp_path / "bus.db"
+    for text in (b"one" * 100, b"two" * 100):
+        path.write_bytes(text)
+        store = open_store(path, "boot-1")
+        names = store.set_aside()
+        store.close()
+    assert [(tmp_path / name).read_bytes()[:3] for name in names] == [b"one", b"two"]
+
+
+def test_a_cut_in_the_very_first_start(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """PROTOCOL-8.12: nothing was stored, so nothing is said to be gone; no draft stays."""
+    for name in ("bus.db.draft", "bus.db.draft-journal", "bus.db.version-1.draft"):
+        (tmp_path / name).write_bytes(b"half of it")
+    open_store(tmp_path / "bus.db", "boot-1").close()
+    assert caplog.text == ""
+    assert [file.name for file in tmp_path.iterdir()] == ["bus.db"]
+
+
+def test_what_macos_needs(tmp_path: Path) -> None:
+    """PROTOCOL-8.1: fsync(2) stops at the drive's cache there; SQLite is told to go further."""
+    store = open_store(tmp_path / "bus.db", "boot-1")
+    for name, value in (("fullfsync", 1), ("checkpoint_fullfsync", 1), ("synchronous", 2)):
+        assert store.db.execute(f"PRAGMA {name}").fetchone()[0] == value
+    store.close()

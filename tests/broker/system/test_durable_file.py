@@ -39,7 +39,7 @@ def test_only_new(tmp_path: Path) -> None:
 def test_a_planted_draft_is_not_followed(tmp_path: Path) -> None:
     """Nor is a link at the name itself."""
     (tmp_path / "mine").write_text("mine")
-    for name in (f".f.{os.getpid()}", "f"):
+    for name in (f".f.{os.getpid()}.draft", "f"):
         (tmp_path / name).symlink_to("mine")
     replace_file(tmp_path / "f", b"x")
     assert (tmp_path / "mine").read_text() == "mine" and not (tmp_path / "f").is_symlink()
@@ -125,3 +125,14 @@ def test_folders_are_made(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(OSError, match="Not a directory"):
         make_folders(tmp_path / "file" / "x")
+
+
+def test_what_a_cut_left_goes(tmp_path: Path) -> None:
+    """A draft of a process that was killed, at the next writing; what others may write stays."""
+    names = [".f.17.draft", ".f.18.draft", ".f.17", "f.17.draft", ".g.17.draft"]
+    for name in names:
+        (tmp_path / name).touch()
+        os.utime(tmp_path / name, (0, 0))
+    (tmp_path / ".f.18.draft").touch()
+    replace_file(tmp_path / "f", b"x")
+    assert {file.name for file in tmp_path.iterdir()} == {"f", *names[1:]}

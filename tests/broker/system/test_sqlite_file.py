@@ -94,10 +94,46 @@ def test_what_is_damage(path: Path) -> None:
     assert sqlite_file.is_damage(caught.value)
     assert sqlite_file.is_damage(sqlite_file.damage("why"))
     assert not sqlite_file.is_damage(sqlite3.OperationalError("database is locked"))
-    for head in (b"", sqlite_file.MAGIC, sqlite_file.MAGIC + b"more"):
-        sqlite_file.check_magic(head)
-    with pytest.raises(sqlite3.DatabaseError, match="no database"):
-        sqlite_file.check_magic(b"SQLite")
+
+
+WAL = sqlite_file.WAL_MAGIC[0]
+
+
+@pytest.mark.parametrize(
+    ("head", "log", "journal", "why"),
+    [
+        (b"", b"", b"", ""),
+        (b"", b"\0" * 99, b"", ""),
+        (sqlite_file.MAGIC + b"more", WAL, b"", ""),
+        (sqlite_file.MAGIC, b"\0" * 99, b"", ""),
+        (b"SQLite", b"", b"", "no database"),
+        (b"\0" * 4096, b"", b"\0" * 512, "no database"),
+        (b"\0" * 4096, b"", sqlite_file.JOURNAL_MAGIC + b"\0" * 504, ""),  # SQLite takes it back
+        (sqlite_file.MAGIC, b"garbage", b"", "log is garbage"),
+        (b"", WAL, b"", "empty"),
+    ],
+)
+def test_how_a_file_begins(path: Path, head: bytes, log: bytes, journal: bytes, why: str) -> None:
+    """PROTOCOL-8.4: looked at before SQLite removes a log, or plays it."""
+    for end, data in (("", head), ("-wal", log), ("-journal", journal)):
+        Path(f"{path}{end}").write_bytes(data)
+    if not why:
+        sqlite_file.check_heads(path)
+        return
+    with pytest.raises(sqlite3.DatabaseError, match=why) as caught:
+        sqlite_file.check_heads(path)
+    assert sqlite_file.is_damage(caught.value)
+
+
+def test_a_mark_that_says_nothing(path: Path) -> None:
+    """PROTOCOL-8.4: only a name as we give it is followed."""
+    for text in ("", "../elsewhere", "\0", "x.db"):
+        path.write_text("damaged")
+        path.with_name("x.db.setting-aside").write_text(text)
+        aside = sqlite_file.finish_set_aside(path)
+        assert aside and aside.name.startswith("x.db.corrupt-") and aside.parent == path.parent
+    assert len(sqlite_file.names_aside(path)) == 4
+    assert sqlite_file.finish_set_aside(path) is None
 
 
 def test_a_bad_page_is_found(db: sqlite3.Connection, path: Path) -> None:
