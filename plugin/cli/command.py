@@ -32,6 +32,7 @@ class Command(NamedTuple):
         parser.description, parser.epilog = self.description, self.epilog
         self.options(parser)
         _add_json(parser, self.json)
+        parser.set_defaults(parser=parser)
         if self.run:
             parser.set_defaults(run=self.run)
 
@@ -47,7 +48,7 @@ def add_action(
     """Add a word that stands behind a verb, as `list` in `wakebus dead list`; return its parser."""
     parser = actions.add_parser(name, help=text, description=text)
     _add_json(parser, json)
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, parser=parser)
     return parser
 
 

@@ -54,7 +54,10 @@ def main(argv: list[str] | None = None) -> int:
         listed = commands.add_parser(name, help=text)
         if name == verb:
             import_module(f"wakebus.plugin.cli.{module}").COMMAND.set_up(listed)
-    args = parser.parse_args(words)
+    args, unknown = parser.parse_known_args(words)
+    if unknown:  # argparse would show the usage of `wakebus`, not that of the verb
+        named = getattr(args, "parser", parser)
+        named.error(f"unrecognized arguments: {' '.join(unknown)}")
     if args.verb is None:
         output.echo(parser.format_help().rstrip(), error=True)
         return output.USAGE

@@ -6,7 +6,7 @@ import pytest
 
 from fakes.desk import Desk
 from wakebus.broker import __version__
-from wakebus.plugin.cli.main import VERBS
+from wakebus.plugin.cli.main import VERBS, main
 
 HELP = {
     "listen": ("ENDPOINT", "--agent", "claude -p", "--rules", "--takeover", "exit status"),
@@ -116,3 +116,17 @@ def test_only_the_called_verb_is_loaded(desk: Desk, words: tuple[str, ...]) -> N
             "wakebus.plugin.cli.main",
             "wakebus.plugin.cli.output",
         }
+
+
+@pytest.mark.parametrize("words", ["", "send console:x hi", "channels", "dead list", "trace x"])
+def test_an_unknown_option_is_told_by_its_own_verb(
+    words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The usage is that of the verb which was typed, and so is the help that is named."""
+    with pytest.raises(SystemExit) as left:
+        main([*words.split(), "--bogus"])
+    named = f"wakebus {words.partition(' console')[0].partition(' x')[0]}".strip()
+    told = capsys.readouterr().err
+    assert left.value.code == 2
+    assert told.startswith(f"usage: {named} [-h]")
+    assert f"{named}: unrecognized arguments: --bogus\nMore: {named} --help" in told
