@@ -6,7 +6,7 @@ Everything wakebus raises on purpose, and the code each error has on the wire.
         * BadFrame  BadVersion
     * Refused             the broker will not do this; change the request
         * TooBig  BadName  BadTopic  BadMessage  UnknownTarget  NameTaken
-        * NotRegistered  Fenced  Conflict  BadToken  UnknownId  UnknownVerb
+        * NotRegistered  Fenced  Conflict  BadToken  UnknownId  UnknownVerb  Loop
     * NotNow              nothing was stored; the same request may succeed later
         * MailboxFull  Busy  BrokerUnavailable
     * NotRunning          no broker answers at this address; nothing was written
@@ -130,6 +130,17 @@ class UnknownVerb(Refused):
     """The broker knows no such request."""
 
     code = "unknown_verb"
+
+
+class Loop(Refused):
+    """
+    Turns cause each other without end, or wait for each other; the text names them.
+
+    To send again makes it no better: a person lifts a pause (`data`: from, to, until), and whoever
+    would wait in a circle goes on without the answer.
+    """
+
+    code = "loop"
 
 
 class NotNow(WakebusError):

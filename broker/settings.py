@@ -83,6 +83,28 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         int,
         _bytes("bytes that the store holds at most; near it, ended messages go early"),
     ] = 2 << 30
+    loop_hops: Annotated[
+        int,
+        _number("turns", "turns that may cause each other in one chain"),
+    ] = 32
+    loop_messages: Annotated[
+        int,
+        _number(
+            "messages", "messages to one endpoint that an endpoint's turns may send in a window"
+        ),
+    ] = 10
+    loop_self: Annotated[
+        int,
+        _number("messages", "messages to itself that an endpoint's turns may send in a window"),
+    ] = 3
+    loop_window_s: Annotated[
+        float,
+        _number("s", "time over which what turns send is counted"),
+    ] = 60.0
+    loop_pause_s: Annotated[
+        float,
+        _number("s", "time for which a loop is paused, if no person lifts the pause"),
+    ] = 1800.0
     events_in_hwm: Annotated[
         int,
         _number("events", "events of one publisher that wait at the broker"),

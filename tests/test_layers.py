@@ -39,6 +39,7 @@ ROOMS: Final = {
 PURE: Final = (
     "broker.protocol",
     "broker.errors",
+    "broker.core.loop_guard",
     "broker.core.mailbox",
     "broker.store.rows",
     "broker.system.text_width",

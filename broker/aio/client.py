@@ -95,6 +95,7 @@ class AsyncClient(ClientStatus):
     wait = _async_call(Calls.wait)
     wait_answer = _async_call(Calls.wait_answer)
     cancel = _async_call(Calls.cancel)
+    resume = _async_call(Calls.resume)
     read = _async_call(Calls.read)
     trace = _async_call(Calls.trace)
     list = _async_call(Calls.list)

@@ -79,6 +79,7 @@ class Calls:
         queue: bool = False,
         asks: bool = False,
         token: str | None = None,
+        outside_turn: bool = False,
         wait: float | None = None,
         timeout: float | None = None,
     ) -> Call[Receipt]:
@@ -87,7 +88,8 @@ class Calls:
 
         `wait`: seconds to wait until it is handled; the receipt then carries the outcome.
         `queue`: keep it although nobody ever registered `to`. `id`: send again what was
-        undecided. `token`: a turn's token, which proves sender and cause.
+        undecided. `token`: a turn's token, which proves sender and cause. `outside_turn`: no turn
+        of this client caused it, though one is open.
 
         Raises Refused (and its kinds), NotNow, NotRunning (nothing was written), Undecided
         (written, no receipt: send again with its id), TimedOut (stored, not handled in time).
@@ -108,7 +110,8 @@ class Calls:
         }
         checked = messages.from_wire(message)
         payload = {"message": checked.to_wire(), **_given(token=token)}
-        payload |= {k: True for k, on in (("queue", queue), ("asks", asks)) if on}
+        flags = {"queue": queue, "asks": asks, "outside_turn": outside_turn}
+        payload |= {k: True for k, on in flags.items() if on}
         stored = receipt((yield BrokerRequest("send", payload, timeout, id=checked.id)), to)
         if wait is None or stored.state in ("handled", "dead"):
             return stored
@@ -223,6 +226,19 @@ class Calls:
     def cancel(self, id: str, *, by: str | None = None) -> Call[Receipt]:
         """Take back a message that is still queued. Raises Refused when it is not any more."""
         return receipt((yield BrokerRequest("cancel", {"id": id, **({"by": by} if by else {})})))
+
+    def resume(
+        self, name: str | None = None, *, sender: str | None = None, to: str | None = None
+    ) -> Call[Sequence[ReplyRow]]:
+        """
+        Lift pauses of loops: of `sender` to `to`, or all that endpoint `name` is in, or all.
+
+        Return those lifted, each `from` and `to`. What is paused: `status()["paused"]`.
+        """
+        given = {"name": name, "from": sender, "to": to}
+        asked = {field: value for field, value in given.items() if value is not None}
+        found: Sequence[ReplyRow] = (yield BrokerRequest("resume", asked))["resumed"]
+        return found
 
     # --- events ---------------------------------------------------------------------------
 

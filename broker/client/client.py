@@ -70,6 +70,7 @@ class Client(ClientStatus):
     wait = _sync_call(Calls.wait)
     wait_answer = _sync_call(Calls.wait_answer)
     cancel = _sync_call(Calls.cancel)
+    resume = _sync_call(Calls.resume)
     read = _sync_call(Calls.read)
     trace = _sync_call(Calls.trace)
     list = _sync_call(Calls.list)

@@ -1,5 +1,6 @@
 """
-The broker's own events: `bus.endpoint.*`, `bus.message.*`, `bus.probe.*` (EVENTS.md section 6).
+The broker's own events: `bus.endpoint.*`, `bus.message.*`, `bus.loop.*`, `bus.probe.*` (EVENTS.md
+section 6).
 
 Rule 1: nothing here waits, and no fault of it reaches the step that announces. Rule 2: nothing
 rests on an event; who must know asks the message plane. Rule 3: no bodies. Rule 4: while nobody
@@ -20,6 +21,7 @@ log = logging.getLogger("wakebus.events")
 ROOT: Final = "bus"  # the first segment of what only the broker may publish
 ENDPOINT: Final = "bus.endpoint."
 MESSAGE: Final = "bus.message."
+LOOP: Final = "bus.loop."
 PROBE: Final = "bus.probe."
 REPORTERS: Final = 10_000  # clients whose last report of missed events is remembered
 
@@ -43,7 +45,11 @@ class BrokerEvents:
         self.dropped = 0
         self._wall, self._send = wall, send
         self._numbers: dict[str, int] = {}
-        self._listeners = {ENDPOINT: 0, MESSAGE: 0}  # subscriptions that reach some of them
+        self._listeners = {
+            ENDPOINT: 0,
+            MESSAGE: 0,
+            LOOP: 0,
+        }  # subscriptions that reach some of them
 
     def on_subscription(self, news: bytes) -> None:
         """Count a subscription that came or went, as an XPUB tells it."""
@@ -79,6 +85,11 @@ class BrokerEvents:
             if entry.claimed:
                 more["claimed"] = True
             self._announce(MESSAGE + state, {**facts, **more})
+
+    def announce_loop(self, facts: dict[str, Any]) -> None:
+        """Tell that a pair of endpoints is paused."""
+        if self._listeners[LOOP]:
+            self._announce(f"{LOOP}paused", facts)
 
     def _announce(self, topic: str, fields: dict[str, Any]) -> None:
         number = self._numbers[topic] = self._numbers.get(topic, 0) + 1

@@ -16,6 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from wakebus.broker.core.broker_events import BrokerEvents, MissedEvents
+from wakebus.broker.core.loop_guard import LoopGuard, LoopLimits
 from wakebus.broker.core.mailbox import MailboxEntry
 from wakebus.broker.core.model import Connection, Effects, Endpoint, TokenOwner, Waiter
 from wakebus.broker.core.timers import Timers
@@ -49,7 +50,7 @@ class Hub:
         self.post, self.reply, self.fail = effects.post, effects.reply, effects.fail
         self.store, self.request_figures = effects.store, effects.request_figures
         self.events, self.missed = BrokerEvents(clock.wall, effects.publish), MissedEvents()
-        self.timers = Timers(clock.mono)
+        self.timers, self.loops = Timers(clock.mono), LoopGuard(_loop_limits(settings))
         self.started_mono = clock.mono()
         self._bus, self._up = clock.wall(), clock.up()  # bus time, and the seconds up at it
         self.conns: dict[bytes, Connection] = {}
@@ -167,6 +168,16 @@ class Hub:
         """Return one line for a message's log: `t` is wall seconds."""
         told = {"t": self.clock.wall(), "what": what, **fields}
         return msgspec.json.encode(told).decode() + "\n"
+
+
+def _loop_limits(settings: Settings) -> LoopLimits:
+    return LoopLimits(
+        settings.loop_hops,
+        settings.loop_messages,
+        settings.loop_self,
+        settings.loop_window_s,
+        settings.loop_pause_s,
+    )
 
 
 def _alike(name: str, others: Collection[str]) -> list[str]:

@@ -34,10 +34,12 @@ class MailboxEntry:
         "deaths",
         "deferred",
         "generation",
+        "hops",
         "id",
         "lane",
         "more",
         "out",
+        "path",
         "quarantined",
         "redelivered",
         "seq",
@@ -60,6 +62,8 @@ class MailboxEntry:
         self.session = False  # it is for one session, and for no successor's
         self.generation = 0  # how often it went out: news of an older one is stale
         self.token: str | None = None
+        self.hops = 0  # what `started` said of it, for what its turn sends
+        self.path: tuple[str, ...] = ()
         self.type = self.announced = ""  # for the events that tell of it; the last one's state
         self.deferred = ""  # why its receiver said `later` last
         self.work = ""  # what it said then of work on it: `none`, `maybe`; "": nothing since
@@ -128,6 +132,17 @@ class Mailbox:
     def out(self) -> list[MailboxEntry]:
         """What is with the holder now."""
         return list(self._out.values())
+
+    def only_turn(self) -> MailboxEntry | None:
+        """
+        Return what the holder's one open turn is on, None if it has none or several.
+
+        Of what is done together one has the turn's token; who shows none has begun work all the
+        same.
+        """
+        begun = [entry for entry in self._out.values() if entry.state is DeliveryState.STARTED]
+        turns = [entry for entry in begun if entry.token] or begun
+        return turns[0] if len(turns) == 1 else None
 
     def add(self, entry: MailboxEntry) -> None:
         """Put a new message at the end of its lane."""

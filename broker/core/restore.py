@@ -43,10 +43,8 @@ def _restore_delivery(
     endpoint.mailbox.adopt(entry.id)  # its holder has it, until that one is gone
     if entry.token and (stored := store.find(entry.id)):
         message = message_of(stored["message"]) or {}
-        path = tuple(message.get("path", ()))
-        hub.token_owners[entry.token] = TokenOwner(
-            endpoint.name, entry.id, message.get("hops", 0), path
-        )
+        entry.hops, entry.path = message.get("hops", 0), tuple(message.get("path", ()))
+        hub.token_owners[entry.token] = TokenOwner(endpoint.name, entry.id, entry.hops, entry.path)
 
 
 def _endpoint(hub: Hub, row: Row, now: float) -> Endpoint:

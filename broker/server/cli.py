@@ -234,6 +234,7 @@ def _page(data: dict[str, Any]) -> str:
         *(_events(one) for one in [data.get("events")] if one),  # an older broker has none
         *(f"FULL:     {n} ended ones deleted early" for n in _some(data, "purged_early")),
         *(f"LOST:     {n} notices: their mailboxes are full" for n in _some(data, "notices_lost")),
+        *(_paused(one) for one in data.get("paused", ())),
         *(f"DAMAGED:  the store was set aside as {name}" for name in data["set_aside"]),
         "",
     ]
@@ -248,6 +249,13 @@ def _row(one: dict[str, Any]) -> list[str]:
     beat = f"{one['beat_age_s']:g}s" if "beat_age_s" in one else ""
     numbers = (one.get("pid", ""), one["epoch"], beat, one["queued"], one["in_hand"])
     return [one["name"], one["state"], *map(str, numbers)]
+
+
+def _paused(one: dict[str, Any]) -> str:
+    until = time.strftime("%H:%M", time.localtime(one["until"]))
+    pair = f"{one['from']} → {one['to']}"
+    lift = f"wakebus resume {one['from']} {one['to']}"
+    return f"PAUSED:   {pair} until {until}: {one['reason']}; to go on: {lift}"
 
 
 def _events(data: dict[str, int]) -> str:

@@ -65,6 +65,7 @@ def is_plain(operation: object) -> bool:
         isinstance(operation, Put)
         and operation.known
         and not operation.full
+        and operation.refusal is None
         and operation.message.key is None
     )
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
+from wakebus.broker.errors import WakebusError
 from wakebus.broker.protocol.message import Message
 
 LOG_BYTES: Final = 16 << 10  # of one message's steps: `later` every second must not fill the disk
@@ -37,6 +38,7 @@ class Put:
     asks: bool
     claimed: bool
     bounded: bool = True  # refused while the store is over its bound
+    refusal: WakebusError | None = None  # why it is not stored, unless it is already
 
     def __call__(self, store: PutsMessages) -> Row:
         """Store it: an operation as any other, but many that come together are stored at once."""

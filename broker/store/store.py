@@ -128,7 +128,9 @@ class Store:
             return {**row, "fresh": False}
         if msg.key is not None and (row := self._by_key(put)) is not None:
             return {**row, "fresh": False}
-        if put.full:  # said only now: a resend of what is stored gets its receipt
+        if put.refusal is not None:  # said only now: a resend of what is stored gets its receipt
+            raise put.refusal
+        if put.full:
             raise MailboxFull(put.full)
         kept = not put.known and self._awaited(msg)
         if not put.known and not kept:

@@ -4,7 +4,8 @@ The table of verbs. One file for each group of requests: check, decide, reply; n
     send, wait     messages in                   registration  hello, names and beats
     acks           what a holder says            events        publish, probe
     inbox          what a name has; cancel       dead_letters  dead, retry, purge
-    queries        list, trace, read, status     fields        what several of them read
+    queries        list, trace, read, status     loops         resume
+    fields         what several of them read
 """
 
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from wakebus.broker.verbs import (
     dead_letters,
     events,
     inbox,
+    loops,
     queries,
     registration,
     send,
@@ -47,6 +49,7 @@ VERBS: Final[dict[str, Verb]] = {
     "purge": dead_letters.purge,
     "inbox": inbox.inbox,
     "cancel": inbox.cancel,
+    "resume": loops.resume,
     "publish": events.publish,
     "probe": events.probe,
 }

@@ -76,12 +76,13 @@ def mark_held(
 def started(hub: Hub, request: ClientRequest) -> None:
     """Verb `started`: work begins. With `token`, sends that show it are proven to be from here."""
     endpoint, entry, id = _entry(hub, request)
-    owner = _token_owner(endpoint, id, request.payload)
+    token, hops, path = _turn(request.payload)
     if entry is None or entry.state in ENDS:
         hub.reply(request, {"id": id})
         return
-    if owner is not None:
-        _grant_token(hub, entry, owner, digest(request.payload["token"]))
+    if token is not None:
+        _grant_token(hub, entry, TokenOwner(endpoint.name, id, hops, path), digest(token))
+    entry.hops, entry.path = hops, path
     endpoint.mailbox.adopt(id)
     entry.work = ""
     entry.state = NEXT.get((entry.state, DeliveryEvent.STARTED), entry.state)
@@ -99,7 +100,8 @@ def _grant_token(hub: Hub, entry: MailboxEntry, owner: TokenOwner, token: str) -
     hub.token_owners[token] = owner
 
 
-def _token_owner(endpoint: Endpoint, id: str, payload: Mapping[str, Any]) -> TokenOwner | None:
+def _turn(payload: Mapping[str, Any]) -> tuple[str | None, int, tuple[str, ...]]:
+    """Return what `started` says of the turn that begins: token, hops, path."""
     token, hops, path = payload.get("token"), payload.get("hops", 0), payload.get("path", [])
     if token is not None and not (isinstance(token, str) and 16 <= len(token) <= 128):
         raise BadMessage("token: 16 to 128 characters")
@@ -107,8 +109,7 @@ def _token_owner(endpoint: Endpoint, id: str, payload: Mapping[str, Any]) -> Tok
         raise BadMessage(f"started: `hops` is a whole number from 0 to {MAX_HOPS}")
     if not isinstance(path, list) or len(path) > MAX_PATH:
         raise BadMessage(f"started: `path` is a list of up to {MAX_PATH} endpoint names")
-    names = tuple(check_name(name, "path") for name in path)
-    return None if token is None else TokenOwner(endpoint.name, id, hops, names)
+    return token, hops, tuple(check_name(name, "path") for name in path)
 
 
 def _record(

@@ -20,6 +20,7 @@ from wakebus.broker.protocol.message import check_name
 from wakebus.broker.store.rows import Row
 from wakebus.broker.store.stored_json import UNREADABLE, message_of, receipt_of_row, steps_of
 from wakebus.broker.verbs.fields import found_or_fail, message_id, unless_error
+from wakebus.broker.verbs.loops import describe_pause
 
 
 def describe(hub: Hub, endpoint: Endpoint) -> dict[str, Any]:
@@ -135,6 +136,7 @@ def status(hub: Hub, request: ClientRequest) -> None:
             return
         lost = {"missed": hub.missed.total, "dropped": hub.events.dropped}
         endpoints = [describe(hub, hub.endpoints[name]) for name in sorted(hub.endpoints)]
+        paused = hub.loops.paused(hub.clock.mono())
         hub.reply(
             request,
             {
@@ -152,6 +154,7 @@ def status(hub: Hub, request: ClientRequest) -> None:
                 "notices_lost": hub.bounces_lost,
                 "set_aside": counts["set_aside"],
                 "events": {**moved, **lost},
+                "paused": [describe_pause(hub, pair) for pair in paused],
                 "endpoints": endpoints,
             },
         )

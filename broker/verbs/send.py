@@ -5,18 +5,22 @@ Rule 1: a receipt leaves only after the commit that holds it. Rule 2: a refusal 
 to do, and nothing of it is stored.
 """
 
+import logging
+
 import msgspec
 
 from wakebus.broker.core.bounces import check_not_reserved
 from wakebus.broker.core.dispatch import dispatch
 from wakebus.broker.core.hub import Hub
+from wakebus.broker.core.loop_guard import PausedPair, ends_pauses, is_guarded
 from wakebus.broker.core.mailbox import MailboxEntry
-from wakebus.broker.core.model import ClientRequest, Endpoint, digest
+from wakebus.broker.core.model import ClientRequest, Endpoint, TokenOwner, digest
 from wakebus.broker.core.waiters import answer_waiters_for
 from wakebus.broker.errors import (
     BadToken,
     Busy,
     Fenced,
+    Loop,
     NotRegistered,
     UnknownTarget,
     WakebusError,
@@ -26,6 +30,9 @@ from wakebus.broker.protocol.delivery_state import DeliveryState
 from wakebus.broker.protocol.message import Message
 from wakebus.broker.store.rows import Put, Row
 from wakebus.broker.store.stored_json import receipt_of_row
+from wakebus.broker.verbs.loops import describe_pause, loop_error
+
+log = logging.getLogger("wakebus.send")
 
 
 def send(hub: Hub, request: ClientRequest) -> None:
@@ -35,6 +42,7 @@ def send(hub: Hub, request: ClientRequest) -> None:
     message, claimed = _origin(hub, request, given)
     for field, name in (("from", message.sender), ("to", message.to)):
         check_not_reserved(name, field)
+    met = hub.loops.admit(message, hub.clock.mono()) if is_guarded(message) else None
     queue, asks = payload.get("queue") is True, payload.get("asks") is True
     known = queue or hub.known(message.to)
     blob = msgspec.json.encode(message.to_wire())
@@ -53,6 +61,7 @@ def send(hub: Hub, request: ClientRequest) -> None:
         full=endpoint.full(hub.settings, len(blob)),
         asks=asks,
         claimed=claimed,
+        refusal=loop_error(hub, met) if met else None,
     )
     endpoint.arriving += 1
     endpoint.arriving_bytes += len(blob)
@@ -60,6 +69,11 @@ def send(hub: Hub, request: ClientRequest) -> None:
     def done(result: Row | WakebusError) -> None:
         endpoint.arriving -= 1
         endpoint.arriving_bytes -= len(blob)
+        stored = isinstance(result, dict) and result["fresh"]
+        if isinstance(result, Loop) and met:
+            _pause(hub, met, message.id)
+        elif is_guarded(message) and not met and not stored:
+            hub.loops.discount(message)
         _stored(hub, request, endpoint, put, result, ahead)
 
     hub.store.submit(put, done, len(blob))
@@ -72,10 +86,7 @@ def _origin(hub: Hub, request: ClientRequest, message: Message) -> tuple[Message
         owner = hub.token_owners.get(digest(token)) if isinstance(token, str) else None
         if owner is None:
             raise BadToken("this token's turn is over; send under your own name")
-        path = (*owner.path, owner.endpoint)[-messages.MAX_PATH :]
-        hops = min(owner.hops + 1, messages.MAX_HOPS)
-        proven = message._replace(sender=owner.endpoint, cause=owner.id, hops=hops, path=path)
-        return proven, False
+        return _caused_by(owner, message), False
     conn = hub.conns.get(request.conn)
     names = conn.names if conn else set()
     if conn and message.sender in conn.lost:
@@ -85,7 +96,25 @@ def _origin(hub: Hub, request: ClientRequest, message: Message) -> tuple[Message
             f"this connection is registered as {', '.join(sorted(names))} "
             f"and cannot send as {message.sender}"
         )
+    endpoint = hub.endpoints.get(message.sender) if names else None
+    turn = endpoint.mailbox.only_turn() if endpoint else None
+    inside = message.cause is None and request.payload.get("outside_turn") is not True
+    if turn is not None and inside:
+        message = _caused_by(TokenOwner(message.sender, turn.id, turn.hops, turn.path), message)
     return message, not names
+
+
+def _caused_by(turn: TokenOwner, message: Message) -> Message:
+    path = (*turn.path, turn.endpoint)[-messages.MAX_PATH :]
+    hops = min(turn.hops + 1, messages.MAX_HOPS)
+    return message._replace(sender=turn.endpoint, cause=turn.id, hops=hops, path=path)
+
+
+def _pause(hub: Hub, pair: PausedPair, id: str) -> None:
+    """Message `id` was one too many."""
+    if hub.loops.pause(pair):
+        log.warning("%s", loop_error(hub, pair).text)
+        hub.events.announce_loop({"id": id, **describe_pause(hub, pair)})
 
 
 def _first_lines(
@@ -118,6 +147,8 @@ def _stored(
         told["claimed"] = True  # it ends no wait
     # The receipt goes first: on a burst the sender's next message waits for it.
     hub.reply(request, told)
+    if result["fresh"] and ends_pauses(put.message):
+        hub.loops.resume(hub.clock.mono(), name=put.message.to)
     if result["fresh"]:
         answer_waiters_for(hub, put.message)
         dispatch(hub, endpoint, {put.message.id: put.blob})

@@ -24,6 +24,7 @@ VERBS: Final = {
     "dead": ("bus.dead", "list, show, retry and purge dead letters"),
     "inbox": ("bus.inbox", "show what waits for an endpoint, without taking it"),
     "cancel": ("bus.cancel", "take back a message that still waits"),
+    "resume": ("bus.resume", "show loops that are paused, and let them go on"),
     "endpoints": ("bus.endpoints", "list, add and remove endpoints"),
     "install": ("setup.install", "put wakebus into an agent: hermes"),
     "rules": ("setup.rules", "write, check and try out bus-rules.yaml"),

@@ -16,6 +16,7 @@ from typing import Any, Final
 from wakebus.broker import __version__
 from wakebus.broker.client.client import Client
 from wakebus.broker.errors import BadToken, NotRunning, TimedOut, WakebusError
+from wakebus.broker.protocol import message as messages
 from wakebus.broker.protocol.outcome import left_open
 from wakebus.broker.protocol.receipt import Answer, Receipt
 from wakebus.broker.protocol.wire import MAX_BODY
@@ -173,6 +174,9 @@ def send(
         except BadToken:
             # A job that outlives its turn still has something to say, only unproven.
             echo(f"note: this turn is over; sent as {name}, without its proof", error=True)
+            # Still the turn's doing: unproven, but a loop by way of such jobs is seen.
+            if messages.NAME.match(cause := os.environ.get("WAKEBUS_ID", "")):
+                fields |= {"cause": cause, "hops": 1}
     return client.send(args.to, body, sender=name, **fields)
 
 

@@ -124,8 +124,9 @@ class RuleSubscriptions:
             return
         if first_match(self._rules.current(), probe, event.topic) is None:
             return
+        fields = {"outside_turn": True, **_session(event)}
         try:
-            self._client.send(self._endpoint, body, sender=self._endpoint, **_session(event))
+            self._client.send(self._endpoint, body, sender=self._endpoint, **fields)
             self._said = ""
         except WakebusError as exc:
             self._tell(1, f"an event on {event.topic} is lost: {exc.text}", exc.code)

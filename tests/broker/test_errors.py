@@ -44,8 +44,10 @@ def test_an_error_comes_back_as_its_class(kind: type[WakebusError]) -> None:
     ("retry", "kind"), [(False, errors.Refused), (True, errors.NotNow), (None, WakebusError)]
 )
 def test_a_code_of_a_newer_broker(retry: bool | None, kind: type[WakebusError]) -> None:
-    """PROTOCOL-3.2: `loop`, say, is caught by who catches what is refused."""
-    error = errors.from_wire({"code": "loop", "text": "paused", "retry": retry, "pair": ["a", "b"]})
+    """PROTOCOL-3.2: it is caught by who catches what is refused, or comes later."""
+    error = errors.from_wire(
+        {"code": "brand_new", "text": "paused", "retry": retry, "pair": ["a", "b"]}
+    )
     assert type(error) is kind and (error.text, error.data) == ("paused", {"pair": ["a", "b"]})
 
 

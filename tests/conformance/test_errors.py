@@ -139,7 +139,7 @@ def test_almost_right_payloads_of_deliveries(shared_broker: Broker, fuzzed: Peer
     for _ in range(80):
         verb = luck.choice(["got", "started", "later", "handled", "refused", "register"])
         id = secrets.token_hex(8)
-        fuzzed.send("fuzz", sender="fuzz", id=id, session=id)
+        fuzzed.send("fuzz", sender="fuzz", id=id, session=id, outside_turn=True)
         good: dict[str, Any] = {"to": "fuzz", "id": id, "epoch": 1, "name": "fuzz"}
         good |= {"holding": [{"id": id}], "after_s": 0, "token": "t" * 16, "hops": 0, "path": []}
         good[luck.choice([*good, "more", "outcome", "reason"])] = luck.choice(odd)

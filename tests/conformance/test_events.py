@@ -13,7 +13,7 @@ import pytest
 import zmq
 
 from fakes.broker import Broker, MakeBroker, until
-from fakes.peer import MakePeer, Peer
+from fakes.peer import MakePeer, Peer, posting
 from wakebus import broker as package
 from wakebus.broker.protocol.event import Event, decode, encode, stamp
 from wakebus.broker.protocol.topics import filters
@@ -247,6 +247,29 @@ def test_the_life_of_a_message(broker: Broker, peers: MakePeer, subscriber: Open
     assert heard[6].envelope["reason"] == "no hands" and "reason" not in envelope
     assert (heard[7].topic, heard[7].envelope["name"]) == ("bus.endpoint.down", "worker")
     assert "secret" not in str(heard)
+
+
+def test_a_paused_loop(broker: Broker, peers: MakePeer, subscriber: Open) -> None:
+    """EVENTS-6.6: once per pause, with the message that was one too many."""
+    peer = peers(broker)
+    peer.ask("declare", name="a")
+    socket = subscriber(broker, peer, b"bus.loop.")
+    for n in range(6):
+        payload = posting("a", sender="a", hops=1, id=f"m{n}")
+        assert (
+            (peer.error("send", **payload).code == "loop") if n > 2 else peer.ask("send", **payload)
+        )
+    peer.ask("resume")
+    for n in range(6, 10):
+        peer.request("send", posting("a", sender="a", hops=1, id=f"m{n}"))
+    heard = [decode(take(socket)) for _ in range(2)]
+    assert [(e.topic, e.envelope["id"]) for e in heard] == [
+        ("bus.loop.paused", "m3"),
+        ("bus.loop.paused", "m9"),
+    ]
+    envelope = heard[0].envelope
+    assert (envelope["from"], envelope["to"]) == ("a", "a") and "itself" in envelope["reason"]
+    assert envelope["until"] > envelope["ts"]
 
 
 def test_states_over_a_restart(broker: Broker, peers: MakePeer, subscriber: Open) -> None:

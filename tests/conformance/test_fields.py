@@ -68,6 +68,7 @@ FIELDS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     "purge": {"ids": ()},
     "inbox": {"name": (), "all": FLAG, "after": ("null", "list"), "limit": ()},
     "cancel": {"id": ("text",), "by": ("null",)},
+    "resume": {"name": ("null",), "from": ("null",), "to": ("null",)},
     "publish": {"topic": (), "event": ("object",), "pub": (), "n": ("number",)},
     "probe": {"instance": ()},
 }

@@ -158,5 +158,6 @@ def test_status(broker: Broker, peers: MakePeer) -> None:
         "store_limit": 2 << 30,
         "purged_early": 0,
         "notices_lost": 0,
+        "paused": [],
         "events": dict.fromkeys(("in", "bytes_in", "out", "bytes_out", "missed", "dropped"), 0),
     }

@@ -144,7 +144,8 @@ def reference(delivery: Answer) -> Answer:
 
 def posting(to: str, text: str = "hi", **fields: Any) -> Answer:
     """Return the payload of a `send`."""
-    beside: dict[str, Any] = {k: fields.pop(k) for k in ("queue", "asks", "token") if k in fields}
+    flags = ("queue", "asks", "token", "outside_turn")
+    beside: dict[str, Any] = {k: fields.pop(k) for k in flags if k in fields}
     body = {"text": text, **fields.pop("body", {})}
     message = {"id": secrets.token_hex(10), "ts": 1764288000.5, "from": "tester", "to": to}
     if "sender" in fields:

@@ -49,6 +49,9 @@ def send() -> None:
         bus.send("worker", MappingProxyType({"text": "x"}), queue=True, asks=True, token="t" * 16)
         bus.send("worker", "x", id="a", reply_to="b", cause="c", hops=1, path=("w",), timeout=2.5)
         assert_type(bus.wait(receipt.id, 5), Receipt)
+        bus.send("worker", "x", outside_turn=True)
+        assert_type(bus.resume("worker"), Sequence[dict[str, Any]])
+        bus.resume(sender="worker", to="lead")
 
 
 def ask() -> None:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wakebus.broker.errors import (
     BadToken,
+    Loop,
     NotRunning,
     TimedOut,
     Undecided,
@@ -106,11 +107,11 @@ def _send_proven(
 
 
 def _causality(runtime: "Runtime", sender: str, facts: Mapping[str, Any]) -> ToolResult:
-    """Return cause, hops and path, where the bus started the turn that calls."""
+    """Return cause, hops and path, where the bus started the turn that calls, else that none."""
     task, session = (str(facts.get(name) or "") for name in ("task_id", "session_id"))
     turn = runtime.tracker.running(task_id=task, session_id=session)
-    if turn is None:
-        return {}
+    if turn is None:  # a person's, though one of ours may run in another session
+        return {"outside_turn": True}
     from wakebus.broker.protocol.message import MAX_PATH
 
     message = turn.order.delivery.message
@@ -264,6 +265,8 @@ def _next_step(error: WakebusError) -> str:
         return (
             f"It may be stored. To settle it, call bus_send again with the same and id {error.id}."
         )
+    if isinstance(error, Loop):
+        return "Do not send it again, nor in other words; end your turn, and tell the user."
     if isinstance(error, NotRunning):
         return "Nothing was sent. Ask the user to run: hermes-busd start"
     if error.retry:

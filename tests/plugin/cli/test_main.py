@@ -23,6 +23,7 @@ HELP = {
     "cancel": ("ID", "--json", "queued"),
     "publish": ("TOPIC", "JSON", "--json", "exit status"),
     "tail": ("PATTERN", "--json", "--count", "Ctrl-C"),
+    "resume": ("NAME", "--all", "--json", "loop"),
     "endpoints": ("add", "remove", "--json"),
     "endpoints add": ("NAME",),
     "install": ("HARNESS", "hermes"),
