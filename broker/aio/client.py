@@ -106,6 +106,7 @@ class AsyncClient(ClientStatus):
     retry = _async_call(Calls.retry)
     purge = _async_call(Calls.purge)
     status = _async_call(Calls.status)
+    stop_broker = _async_call(Calls.stop_broker)
     unregister = _async_call(Calls.unregister)
 
     # --- receiving ------------------------------------------------------------------------

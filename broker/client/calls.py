@@ -259,6 +259,15 @@ class Calls:
         """Return the broker's own state."""
         return (yield BrokerRequest("status", {}))
 
+    def stop_broker(self, boot: str) -> Call[None]:
+        """
+        Have the broker finish and end; nobody starts it again by itself (`hermes-busd start`).
+
+        `boot`: which one, as bus/address.json says. Returns when it begins. Raises BadMessage when
+        another one runs by now, Refused from another user than the broker's.
+        """
+        yield BrokerRequest("stop", {"boot": boot})
+
 
 def _waiting(id: str, state: str, wait: float) -> BrokerRequest:
     # The broker ends the wait; the second is for the way back.

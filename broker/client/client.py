@@ -81,6 +81,7 @@ class Client(ClientStatus):
     retry = _sync_call(Calls.retry)
     purge = _sync_call(Calls.purge)
     status = _sync_call(Calls.status)
+    stop_broker = _sync_call(Calls.stop_broker)
     unregister = _sync_call(Calls.unregister)
 
     # --- receiving ------------------------------------------------------------------------

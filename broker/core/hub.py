@@ -49,6 +49,7 @@ class Hub:
         self.settings, self.clock, self.boot, self.services = settings, clock, boot, services
         self.post, self.reply, self.fail = effects.post, effects.reply, effects.fail
         self.store, self.request_figures = effects.store, effects.request_figures
+        self.stop = effects.stop
         self.events, self.missed = BrokerEvents(clock.wall, effects.publish), MissedEvents()
         self.timers, self.loops = Timers(clock.mono), LoopGuard(_loop_limits(settings))
         self.started_mono = clock.mono()

@@ -33,7 +33,7 @@ class Effects(NamedTuple):
     What the hub does to the world; none of it waits, and all is called by the router thread.
 
     `post(connection, frame)` and `publish(frame)`: whether it was taken. `request_figures(done)`:
-    calls `done` with what passed the topic plane.
+    calls `done` with what passed the topic plane. `stop()`: the broker ends once it has finished.
     """
 
     post: Callable[[bytes, bytes], bool]
@@ -42,6 +42,7 @@ class Effects(NamedTuple):
     store: Writer
     publish: Callable[[bytes], bool]
     request_figures: Callable[[Callable[[Figures], None]], None]
+    stop: Callable[[], None]
 
 
 class Connection:

@@ -17,11 +17,13 @@ from typing import Any, Final
 
 from wakebus.broker import __version__, paths
 from wakebus.broker.address import read_address
-from wakebus.broker.errors import WakebusError
+from wakebus.broker.errors import Refused, WakebusError
+from wakebus.broker.system.standard_files import open_missing_files
 from wakebus.broker.system.text_table import Column, text_table
 
 START_S: Final = 15.0  # a cold machine with a large store to look through
 STOP_S: Final = 20.0
+ASK_S: Final = 5.0  # for a broker to answer, or to be ready to
 
 _COLUMNS: Final = (
     Column("ENDPOINT"),
@@ -36,6 +38,7 @@ _COLUMNS: Final = (
 
 def main(argv: list[str] | None = None) -> int:
     """Entry point of `hermes-busd`."""
+    open_missing_files()
     args = _parser().parse_args(argv)
     try:
         return int(args.run(args))
@@ -137,33 +140,83 @@ def _ready_pid(folder: Path) -> int | None:
 
 
 def stop(args: argparse.Namespace) -> int:
-    """Stop the broker and wait until it has."""
-    from wakebus.broker.system.lock_file import lock_holder
+    """Stop the broker; return when its process and its lock are gone."""
+    from wakebus.broker.system.lock_file import lock_holder, proven_holder
+    from wakebus.broker.system.processes import has_ended
 
     folder = paths.bus_dir()
     pid = lock_holder(folder)
-    if not pid:
+    if pid is None:
         print("broker is not running")
         return 0
-    paths.stop_mark(folder).touch(mode=0o600)  # else every listener would start it again
-    try:
-        os.kill(pid, signal.SIGTERM)
-    except ProcessLookupError:
-        pass  # it has just ended
+    process = proven_holder(folder)
+    if problem := _ask_to_stop(folder):
+        _signal(folder, problem)
     deadline = time.monotonic() + STOP_S
-    while lock_holder(folder) == pid:
+    while lock_holder(folder) == pid or (process and not has_ended(process)):
         if time.monotonic() > deadline:
-            raise WakebusError(f"process {pid} is still finishing after {STOP_S:g} s")
+            step = f", or end it: kill -9 {pid} (what has a receipt is kept)" if process else ""
+            raise WakebusError(
+                f"the broker (pid {pid}) has not ended within {STOP_S:g} s; its last words: "
+                f"{folder / 'broker.log'}. Look again: hermes-busd status{step}"
+            )
         time.sleep(0.02)
     print(f"broker stopped (pid {pid})")
     return 0
 
 
+def _ask_to_stop(folder: Path) -> str:
+    """Return "" when the broker has said that it ends, or has ended; else why it did not."""
+    from wakebus.broker.client.client import Client
+    from wakebus.broker.system.lock_file import lock_holder
+
+    deadline = time.monotonic() + ASK_S
+    while lock_holder(folder) is not None:
+        try:
+            boot = str(read_address(folder).get("boot"))
+            with Client(timeout=ASK_S) as client:
+                client.stop_broker(boot)
+            return ""
+        except WakebusError as exc:  # one that starts has no address yet, one that ends none more
+            if isinstance(exc, Refused) or time.monotonic() > deadline:
+                return exc.text
+            time.sleep(0.05)
+    return ""
+
+
+def _signal(folder: Path, problem: str) -> None:
+    """Ask by a signal whom the socket does not reach, if that is certainly the broker."""
+    from wakebus.broker.system.lock_file import lock_holder, proven_holder
+    from wakebus.broker.system.processes import send_signal
+
+    process = proven_holder(folder)
+    if process and send_signal(process, signal.SIGTERM):
+        send_signal(process, signal.SIGCONT)  # a frozen one would not hear it
+    else:
+        if (pid := lock_holder(folder)) is None:
+            return  # it has just ended
+        raise WakebusError(
+            f"the broker could not be asked to stop: {problem}. That process {pid}, which "
+            f"{folder / 'broker.lock'} names, is this broker is not certain (it may run in another "
+            "container), so nothing was signalled: stop it where it was started"
+        )
+    try:
+        paths.stop_mark(folder).touch(mode=0o600)  # else every listener would start it again
+    except OSError as exc:
+        print(f"hermes-busd: listeners may start it again: {exc}", file=sys.stderr)
+
+
 def restart(args: argparse.Namespace) -> int:
-    """Stop, then start; wrong settings are told before anything is stopped."""
+    """Stop, then start; what would keep it from starting is told before anything is stopped."""
     from wakebus.broker.server.settings_model import check_broker_settings
 
-    check_broker_settings(paths.bus_dir() / "wakebus.toml", os.environ)
+    folder = paths.bus_dir()
+    check_broker_settings(folder / "wakebus.toml", os.environ)
+    if folder.exists() and not os.access(folder, os.W_OK):
+        raise WakebusError(
+            f"{folder} cannot be written from here (a read-only file system?), so no broker could "
+            "start again: nothing was stopped"
+        )
     stop(args)
     return start(args)
 

@@ -67,12 +67,10 @@ def run(folder: Path, *, ready: Callable[[], None] = lambda: None, console: bool
         lock = take_lock(folder)
     except OSError as exc:
         raise CannotStart(f"the lock cannot be taken: {exc}") from exc
-    try:
-        # The folder too: a lock file that is removed or replaced lets no second broker in.
-        guard = lock_folder(folder)
-        _serve(folder, ready, console, guard, lock)
-    finally:
-        os.close(lock)
+    # The folder too: a lock file that is removed or replaced lets no second broker in. Both are
+    # left to the kernel: who sees them free knows that the process has ended.
+    guard = lock_folder(folder)
+    _serve(folder, ready, console, guard, lock)
 
 
 def prepare(folder: Path) -> None:
@@ -127,6 +125,8 @@ def _serve(folder: Path, ready: Callable[[], None], console: bool, guard: int, l
     context.term()
     socket_paths.remove_sockets(folder, sockets)
     log.info("stopped: pid %d", os.getpid())
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.SIG_IGN)  # the interpreter's end takes handlers away
 
 
 def _restored(
@@ -172,6 +172,8 @@ def _run(
     watchdog.start()
     supervisor = Supervisor(folder) if services else None
     router.run()
+    if router.stopped_for_good:
+        _leave_stop_mark(folder)
     if supervisor:
         _stop_services(router, supervisor)
     watchdog.stop()
@@ -179,6 +181,14 @@ def _run(
         _end_lost(router, watchdog)
     (folder / ADDRESS_FILE).unlink(missing_ok=True)  # from here on it is no running broker
     router.finish()
+
+
+def _leave_stop_mark(folder: Path) -> None:
+    mark = paths.stop_mark(folder)
+    try:
+        mark.touch(mode=0o600)
+    except OSError as exc:
+        log.error("%s cannot be made (%s): listeners will start the broker again", mark, exc)
 
 
 def _stop_services(router: Router, supervisor: Supervisor) -> None:

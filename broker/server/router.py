@@ -45,7 +45,11 @@ PEERS: Final = 10_000  # connections that are gone stay among them until then; t
 
 
 class Router:
-    """Owns the ROUTER socket and the hub. Made and run in one thread; all begins with `start`."""
+    """
+    Owns the ROUTER socket and the hub. Made and run in one thread; all begins with `start`.
+
+    `stopped_for_good`: a client has asked for the end; nobody shall start the broker by itself.
+    """
 
     def __init__(
         self,
@@ -62,12 +66,18 @@ class Router:
         self._wake_read, self._wake_write = os.pipe()
         os.set_blocking(self._wake_read, False)
         os.set_blocking(self._wake_write, False)
-        self._stopping = False
+        self._stopping = self.stopped_for_good = False
         self._peers: dict[bytes, tuple[int, int]] = {}  # uid and pid by connection
         self._calls: deque[Callable[[], None]] = deque()
         writer = Writer(store, self.wake, close_store)
         effects = Effects(
-            self._post, self._reply, self._fail, writer, proxy.publish, proxy.request_figures
+            self._post,
+            self._reply,
+            self._fail,
+            writer,
+            proxy.publish,
+            proxy.request_figures,
+            self._stop_for_good,
         )
         self._hub = Hub(chosen, clock, boot, effects, services)
 
@@ -114,6 +124,10 @@ class Router:
         """Finish what is accepted, then let `run` return."""
         self._stopping = True
         self.wake()
+
+    def _stop_for_good(self) -> None:
+        self.stopped_for_good = True
+        self.stop()
 
     def run(self, while_: Callable[[], bool] | None = None) -> None:
         """Serve until `stop`, or while that holds; then `wake` makes it look."""

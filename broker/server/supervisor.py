@@ -113,7 +113,9 @@ def main(name: str) -> int:
     if not found:
         print(f"no service {name!r} is installed", file=sys.stderr)
         return 2
-    return int(found[0].load()(stop))
+    status = int(found[0].load()(stop))
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the interpreter's end takes handlers away
+    return status
 
 
 def _write_byte(tell: int) -> None:

@@ -7,11 +7,13 @@ Rule 2: the folder is locked too: a lock file that is removed or replaced lets n
 
 import fcntl
 import os
+import sys
 import time
 from pathlib import Path
 from typing import Final
 
 from wakebus.broker.errors import WakebusError
+from wakebus.broker.system.processes import Process, in_same_namespace, start_of
 
 LOCK: Final = "broker.lock"
 PEEK_S: Final = 0.5  # others hold the lock for a moment when they look who has it
@@ -57,7 +59,7 @@ def lock_again(folder: Path, lock: int) -> bool:
 
 
 def _write_pid(lock: int) -> None:
-    text = f"{os.getpid()}\n".encode()
+    text = f"{os.getpid()} {start_of(os.getpid())}\n".encode()
     os.pwrite(lock, text, 0)  # first, so that a reader at no time finds it empty
     os.ftruncate(lock, len(text))
 
@@ -80,7 +82,30 @@ def _try_lock(lock: int, kind: int) -> bool:
 
 
 def lock_holder(folder: Path) -> int | None:
-    """Return the pid of the broker that holds the lock, or None when none does."""
+    """
+    Return the pid of the broker that holds the lock, as that calls itself; None when none does.
+
+    0: the file does not tell. The number is only what the file says (`proven_holder`).
+    """
+    found = _written_holder(folder)
+    return found and found.pid
+
+
+def proven_holder(folder: Path) -> Process | None:
+    """
+    Return the process that certainly holds the lock, and that may be signalled; None: not certain.
+
+    The file's number may be a stranger's: in another pid namespace, or because somebody wrote to
+    it. So the process must have started when the file says, and have the lock by the kernel's word.
+    """
+    found = _written_holder(folder)
+    if not found or not found.start or start_of(found.pid) != found.start:
+        return None
+    proven = in_same_namespace(found.pid) and _has_locked(found.pid, folder / LOCK)
+    return found if proven else None
+
+
+def _written_holder(folder: Path) -> Process | None:
     try:
         lock = os.open(folder / LOCK, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     except (FileNotFoundError, NotADirectoryError):
@@ -88,7 +113,28 @@ def lock_holder(folder: Path) -> int | None:
     try:
         if _try_lock(lock, fcntl.LOCK_SH):
             return None
-        text = os.read(lock, 32).strip()
-        return int(text) if text.isdigit() else 0
+        pid, _, start = os.read(lock, 64).decode(errors="replace").strip().partition(" ")
     finally:
         os.close(lock)
+    try:
+        return Process(int(pid), float(start or 0))
+    except ValueError:
+        return Process(0)
+
+
+def _has_locked(pid: int, path: Path) -> bool:
+    """Whether a descriptor of process `pid` is this file, locked (proc_pid_fdinfo(5))."""
+    if sys.platform != "linux":
+        return True  # no system call tells; the start does
+    try:
+        found, descriptors = path.stat(), [*Path(f"/proc/{pid}/fd").iterdir()]
+    except OSError:
+        return False  # no /proc, or it is ending
+    for descriptor in descriptors:
+        try:
+            ours = os.path.samestat(descriptor.stat(), found)
+            if ours and "FLOCK" in Path(f"/proc/{pid}/fdinfo/{descriptor.name}").read_text():
+                return True
+        except OSError:
+            pass  # closed meanwhile
+    return False

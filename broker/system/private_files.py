@@ -5,6 +5,7 @@ Rule 1: no link is followed: a planted one would make the broker write where its
 2: what is not ours is named and left alone.
 """
 
+import errno
 import os
 import stat
 from pathlib import Path
@@ -58,7 +59,8 @@ def open_private(path: Path, mode: int) -> int:
         descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
     except OSError as exc:
         why = "it is a link" if path.is_symlink() else exc.strerror
-        raise CannotStart(f"{path} cannot be opened: {why}; move it away") from exc
+        step = "" if exc.errno == errno.EROFS else "; move it away"
+        raise CannotStart(f"{path} cannot be opened: {why}{step}") from exc
     found = os.fstat(descriptor)
     if not stat.S_ISREG(found.st_mode) or found.st_uid != os.getuid():
         os.close(descriptor)

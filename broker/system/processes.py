@@ -5,6 +5,7 @@ Rule 1: what cannot be told counts as running.
 """
 
 import os
+import sys
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -42,7 +43,7 @@ def start_of(pid: int) -> float:
         return 0.0
     try:
         return psutil.Process(pid).create_time()
-    except psutil.Error:
+    except (psutil.Error, OSError):  # no /proc
         return 0.0
 
 
@@ -57,11 +58,40 @@ def has_ended(process: Process) -> bool:
     if process.pid <= 0:
         return False  # another pid namespace: only silence tells
     try:
+        os.kill(process.pid, 0)  # the kernel knows also where there is no /proc
+    except (ProcessLookupError, OverflowError):
+        return True
+    except OSError:
+        pass  # another user's
+    try:
         if psutil.Process(process.pid).status() == psutil.STATUS_ZOMBIE:
             return True
-        start = start_of(process.pid)
-        return bool(process.start and start) and abs(start - process.start) > 0.5
-    except psutil.NoSuchProcess:
+    except (psutil.Error, OSError):
+        return False
+    start = start_of(process.pid)
+    return bool(process.start and start) and not _is_close(start, process.start)
+
+
+def send_signal(process: Process, number: int) -> bool:
+    """Signal this very process; False: it has ended, or cannot be told from a later one."""
+    if not process.start or not _is_close(start_of(process.pid), process.start):
+        return False
+    try:
+        os.kill(process.pid, number)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def _is_close(start: float, other: float) -> bool:
+    return abs(start - other) <= 0.5
+
+
+def in_same_namespace(pid: int) -> bool:
+    """Whether `pid`, as that process calls itself, is also its number here (pid_namespaces(7))."""
+    if sys.platform != "linux":
         return True
-    except psutil.Error:
+    try:
+        return os.readlink(f"/proc/{pid}/ns/pid") == os.readlink("/proc/self/ns/pid")  # noqa: PTH115
+    except OSError:
         return False

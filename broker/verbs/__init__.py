@@ -5,7 +5,7 @@ The table of verbs. One file for each group of requests: check, decide, reply; n
     acks           what a holder says            events        publish, probe
     inbox          what a name has; cancel       dead_letters  dead, retry, purge
     queries        list, trace, read, status     loops         resume
-    fields         what several of them read
+    stop           the end of the broker         fields        what several of them read
 """
 
 from collections.abc import Callable
@@ -22,6 +22,7 @@ from wakebus.broker.verbs import (
     queries,
     registration,
     send,
+    stop,
     wait,
 )
 
@@ -52,4 +53,5 @@ VERBS: Final[dict[str, Verb]] = {
     "resume": loops.resume,
     "publish": events.publish,
     "probe": events.probe,
+    "stop": stop.stop,
 }

@@ -107,6 +107,10 @@ def _columns() -> int:
 
 def guarded(name: str, run: Callable[[argparse.Namespace], int], args: argparse.Namespace) -> int:
     """Run a command; an error that was raised on purpose becomes its text and exit status."""
+    if None in (sys.stdin, sys.stdout, sys.stderr):
+        from wakebus.broker.system.standard_files import open_missing_files
+
+        open_missing_files()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # a terminal that cannot show a character shows "?"
             stream.reconfigure(errors="replace")
@@ -171,12 +175,17 @@ def _step(error: WakebusError) -> str:
 def _how_to_start() -> str:
     """Return what to do about a broker that does not answer; it may be there, but frozen."""
     from wakebus.broker.paths import bus_dir
-    from wakebus.broker.system.lock_file import lock_holder
+    from wakebus.broker.system.lock_file import lock_holder, proven_holder
 
+    if process := proven_holder(bus_dir()):
+        return (
+            f"Process {process.pid} is the broker and does not answer; is it stopped or "
+            f"overloaded?\nWake it: kill -CONT {process.pid}. Or replace it: hermes-busd restart"
+        )
     if pid := lock_holder(bus_dir()):
         return (
-            f"Process {pid} is the broker and does not answer; is it stopped or overloaded?\n"
-            f"Wake it: kill -CONT {pid}. Or replace it: kill -9 {pid}; hermes-busd start"
+            f"A broker holds {bus_dir()} and does not answer. It calls itself process {pid}, but "
+            "may run in another container: look after it where it was started."
         )
     return "Start the bus: hermes-busd start"
 

@@ -71,6 +71,7 @@ FIELDS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     "resume": {"name": ("null",), "from": ("null",), "to": ("null",)},
     "publish": {"topic": (), "event": ("object",), "pub": (), "n": ("number",)},
     "probe": {"instance": ()},
+    "stop": {"boot": ()},
 }
 MESSAGE: Final[dict[str, tuple[str, ...]]] = {
     "id": (),

@@ -69,6 +69,7 @@ class Bench:
         self.answers: list[Any] = []
         self.events: list[bytes] = []
         self.events_taken = True
+        self.stopped = False
         effects = Effects(
             self._post,
             self._reply,
@@ -76,6 +77,7 @@ class Bench:
             cast(Writer, self.slow),
             self._publish,
             self._figures,
+            self._stop,
         )
         self.hub = Hub(Settings(**settings), clock, "boot/1", effects)
 
@@ -85,6 +87,9 @@ class Bench:
 
     def _figures(self, done: Callable[[Figures], None]) -> None:
         done({})
+
+    def _stop(self) -> None:
+        self.stopped = True
 
     def _post(self, conn: bytes, frame: bytes) -> bool:
         self.posted.append(frame)

@@ -54,6 +54,11 @@ def send() -> None:
         bus.resume(sender="worker", to="lead")
 
 
+def stop() -> None:
+    with Client() as bus:
+        assert_type(bus.stop_broker("boot"), None)
+
+
 def ask() -> None:
     with Client("/run/broker.sock", timeout=2) as bus:
         answer = bus.ask("worker", "done?", wait=60, channel="console:me")

@@ -22,6 +22,7 @@ from wakebus.broker.server.process import prepare
 from wakebus.broker.server.watchdog import write_address
 from wakebus.broker.system.lock_file import AlreadyRunning, lock_holder, take_lock
 from wakebus.broker.system.private_files import CannotStart
+from wakebus.broker.system.processes import start_of
 
 
 def test_the_lock_has_one_holder(tmp_path: Path) -> None:
@@ -37,10 +38,11 @@ def test_the_lock_has_one_holder(tmp_path: Path) -> None:
 
 
 def test_an_older_longer_pid_leaves_nothing(tmp_path: Path) -> None:
-    """PROTOCOL-1.2: the file of a killed broker is written over."""
-    (tmp_path / "broker.lock").write_text("999999999999\n")
+    """PROTOCOL-1.2: the file of a killed broker is written over; it has pid and start."""
+    (tmp_path / "broker.lock").write_text(f"{'9' * 99}\n")
     lock = take_lock(tmp_path)
-    assert (tmp_path / "broker.lock").read_text() == f"{os.getpid()}\n"
+    start = start_of(os.getpid())
+    assert (tmp_path / "broker.lock").read_text() == f"{os.getpid()} {start}\n"
     os.close(lock)
 
 
