@@ -225,4 +225,5 @@ def outcome_of_error(exc: BaseException) -> Refusal:
     """Return the outcome of a handler that raised."""
     what = traceback.format_exception_only(exc)[-1].strip()  # also where `str(exc)` fails
     last = traceback.extract_tb(exc.__traceback__)[-1]
-    return Refusal(f"the handler failed: {what} ({Path(last.filename).name}:{last.lineno})")
+    where = f"{Path(last.filename).name}:{last.lineno}"
+    return Refusal(f"the handler failed: {what} ({where})", {"failed": True})

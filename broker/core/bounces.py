@@ -42,14 +42,20 @@ def check_not_reserved(name: str, field: str) -> str:
     return name
 
 
-def compose(row: Row, reason: str, now: float) -> Message | None:
-    """Return what the sender of the message in `row` is told, None where nothing is."""
+def compose(row: Row, reason: str, now: float, *, failed: bool = False) -> Message | None:
+    """
+    Return what the sender of the message in `row` is told, None where nothing is.
+
+    failed: it was delivered and worked on, and that failed.
+    """
     if row["type"] in NONE_FOR:
         return None
     dead = _message(row)
     why = _line(reason)
-    about = {"id": dead.id, "to": dead.to, "type": dead.type, "reason": why}
-    return _notice(dead, {"text": _text(dead, why), "about": about}, dead.id, now)
+    about: dict[str, Any] = {"id": dead.id, "to": dead.to, "type": dead.type, "reason": why}
+    if failed:
+        about["failed"] = True
+    return _notice(dead, {"text": _text(dead, why, failed), "about": about}, dead.id, now)
 
 
 def compose_for_asker(row: Row, asked: Row, reason: str, now: float) -> Message | None:
@@ -102,14 +108,14 @@ def _message(row: Row) -> Message:
         return Message(row["id"], row["accepted"], row["sender"], row["endpoint"], body)
 
 
-def _text(dead: Message, why: str) -> str:
+def _text(dead: Message, why: str, failed: bool) -> str:
     steps = _steps(dead.id)
     if dead.session and why.startswith(ORPHANED):
         again = "It is for nobody else; whom you can reach now: wakebus endpoints"
         steps = f"{steps.partition('. ')[0]}. {again}"
-    return (
-        f"Not delivered: your message {_name(dead)} to {dead.to} is a dead letter: {why}. {steps}"
-    )
+    word = "Not done" if failed else "Not delivered"
+    became = "was worked on, and that failed" if failed else "is a dead letter"
+    return f"{word}: your message {_name(dead)} to {dead.to} {became}: {why}. {steps}"
 
 
 def _name(message: Message) -> str:
@@ -198,7 +204,7 @@ def store_death(
 
 
 def bounces_for(
-    hub: Hub, entry: MailboxEntry, to: str, reason: str, asked: Row | None
+    hub: Hub, entry: MailboxEntry, to: str, reason: str, asked: Row | None, *, failed: bool
 ) -> list[Bounce]:
     """
     Return the bounces of a death: to the sender, proven or claimed, if it is a known endpoint, and
@@ -209,7 +215,7 @@ def bounces_for(
     found: dict[str, Callable[[Row, float], Message | None]] = {}
     if asked is not None:
         found[asked["sender"]] = lambda row, now: compose_for_asker(row, asked, reason, now)
-    found[entry.sender] = lambda row, now: compose(row, reason, now)
+    found[entry.sender] = lambda row, now: compose(row, reason, now, failed=failed)
     return [
         Bounce(hub, name, written)
         for name, written in found.items()

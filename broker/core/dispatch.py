@@ -23,8 +23,9 @@ from wakebus.broker.protocol.delivery_state import (
     DeliveryState,
     receipt_word,
 )
+from wakebus.broker.protocol.receipt import is_failure
 from wakebus.broker.store.rows import Row
-from wakebus.broker.store.stored_json import UNREADABLE, bytes_of, message_of
+from wakebus.broker.store.stored_json import UNREADABLE, bytes_of, message_of, outcome_of
 
 log = logging.getLogger("wakebus.dispatch")
 
@@ -102,8 +103,8 @@ def commit_end(
     """
     Commit a message's end, forget it, tell who waits, and let its lane go on.
 
-    A death is told to its sender, in the same commit, unless `quiet`: it knows. That of a text for
-    a chat also to whose message it was sent because of.
+    A death is told to its sender, in the same commit, unless `quiet`: it knows, or need not.
+    That of a text for a chat also to whose message it was sent because of.
     """
     columns["done"] = hub.bus_time()
     told = columns["state"] in DEATHS and not quiet
@@ -129,9 +130,10 @@ def _commit(
 ) -> None:
     """Commit an end; `asked`: of a death that is told, the message because of which it was sent."""
     bounces: list[Bounce] = []
+    failed = is_failure(outcome_of(columns.get("outcome")))
     if asked is not None:
         reason, cause = columns["reason"], next(iter(asked), None)
-        bounces = bounces_for(hub, entry, endpoint.name, reason, cause)
+        bounces = bounces_for(hub, entry, endpoint.name, reason, cause, failed=failed)
 
     def stored() -> None:
         hub.revoke_token(entry)
@@ -139,6 +141,8 @@ def _commit(
             endpoint.mailbox.remove(entry.id)
         done()
         facts = {"reason": columns["reason"]} if columns["state"] in DEATHS else {}
+        if facts and failed:
+            facts["failed"] = True
         hub.events.announce_message(receipt_word(columns["state"]), endpoint.name, entry, **facts)
         answer_waiters(hub, entry.id)
         dispatch(hub, endpoint)

@@ -33,10 +33,16 @@ class Later(NamedTuple):
 
 
 class Refusal(NamedTuple):
-    """A handler's word: never. The message becomes a dead letter with this reason."""
+    """
+    A handler's word: never. The message becomes a dead letter with this reason.
+
+    outcome: what was done of it; with `failed: true` it was worked on, and that failed. notice:
+    whether its sender is told by a `notice`.
+    """
 
     reason: str
     outcome: Mapping[str, Any] | None = None
+    notice: bool = True
 
 
 Outcome = Mapping[str, Any] | None | Later | Refusal
@@ -68,7 +74,8 @@ def ack_of(outcome: object) -> tuple[str, dict[str, Any]]:
             said["work"] = outcome.work
         return "later", {"after_s": _seconds(outcome.after_s), **said}
     if isinstance(outcome, Refusal):
-        return "refused", {"reason": plain(outcome.reason), "outcome": bounded(outcome.outcome)}
+        why = {"reason": plain(outcome.reason), "outcome": bounded(outcome.outcome)}
+        return "refused", why if outcome.notice else {**why, "notice": False}
     return "handled", {"outcome": bounded(outcome)}
 
 

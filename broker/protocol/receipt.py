@@ -11,12 +11,18 @@ from wakebus.broker.errors import BadMessage
 from wakebus.broker.protocol.message import Message
 
 
+def is_failure(outcome: Mapping[str, Any] | None) -> bool:
+    """Whether the outcome of a dead message says that it was worked on, and that this failed."""
+    return (outcome or {}).get("failed") is True
+
+
 class Receipt(NamedTuple):
     """
     What the sender is told.
 
     `state`: `queued` (committed to disk), `delivered` (the receiver's client holds it), `handled`
-    (its ack is committed; `outcome` says how it went) or `dead` (given up; `reason` says why).
+    (its ack is committed; `outcome` says how it went) or `dead` (given up; `reason` says why, and
+    `failed` whether it was worked on).
     `claimed`: an answer whose sender is not proven, so it ends nobody's wait.
     """
 
@@ -29,6 +35,11 @@ class Receipt(NamedTuple):
     outcome: Mapping[str, Any] | None = None
     reason: str = ""
     claimed: bool = False
+
+    @property
+    def failed(self) -> bool:
+        """Whether its receiver worked on it and failed: it is dead, with an outcome."""
+        return self.state == "dead" and is_failure(self.outcome)
 
 
 class Answer(NamedTuple):

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from wakebus.broker.protocol.outcome import channel_results
+from wakebus.broker.protocol.receipt import is_failure
 from wakebus.broker.store.rows import LOG_BYTES, Row
 from wakebus.broker.store.stored_json import outcome_of, steps_of, unreadable
 
@@ -20,9 +21,12 @@ def in_doubt(row: Row) -> bool:
     """
     Whether work on a dead letter may have been done although it was given up.
 
-    What a channel said is certain but for `uncertain`, and so is what its receiver said when it
-    put it off last; without their word, work had begun. What cannot be read may say anything.
+    A failure is no doubt: its receiver has said how it ended. What a channel said is certain but
+    for `uncertain`, and so is what its receiver said when it put it off last; without their word,
+    work had begun. What cannot be read may say anything.
     """
+    if is_failure(outcome_of(row["outcome"])):
+        return False
     if channel := channel_result(row["outcome"]):
         return bool(channel["result"] == "uncertain")
     steps = _this_life(row["log"])

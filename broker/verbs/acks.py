@@ -146,8 +146,9 @@ def refused(hub: Hub, request: ClientRequest) -> None:
     endpoint, entry, id = _entry(hub, request)
     outcome = _outcome(request.payload)
     reason = (_reason(request) or "refused by its receiver")[:MAX_REASON]
+    quiet = request.payload.get("notice", True) is False
     line = hub.log_line("refused", by=endpoint.name, pid=_pid(endpoint), reason=reason)
-    _finish(hub, request, endpoint, entry, id, DeliveryState.REFUSED, line, outcome, reason)
+    _finish(hub, request, endpoint, entry, id, DeliveryState.REFUSED, line, outcome, reason, quiet)
 
 
 def _reason(request: ClientRequest) -> str:
@@ -184,6 +185,7 @@ def _finish(
     line: str,
     outcome: str | None,
     reason: str | None,
+    quiet: bool = False,
 ) -> None:
     if entry is None:  # a resent ack of what is stored already
         hub.reply(request, {"id": id})
@@ -197,7 +199,8 @@ def _finish(
         and (request.payload.get("outcome") or {}).get("wake") == "silent"
     ):
         columns["silent"] = True  # it lies in the inbox for whoever looks
-    commit_end(hub, endpoint, entry, line, lambda: hub.reply(request, {"id": id}), **columns)
+    done = partial(hub.reply, request, {"id": id})
+    commit_end(hub, endpoint, entry, line, done, quiet=quiet, **columns)
 
 
 def later(hub: Hub, request: ClientRequest) -> None:

@@ -21,10 +21,22 @@ from wakebus.broker.protocol.outcome import left_open
 from wakebus.broker.protocol.receipt import Answer, Receipt
 from wakebus.broker.protocol.wire import MAX_BODY
 from wakebus.plugin import sender_identity
-from wakebus.plugin.cli.output import FAILED, LATE, OK, Parser, Usage, echo, echo_json, guarded
+from wakebus.plugin.cli.output import (
+    FAILED,
+    LATE,
+    OK,
+    WORK_FAILED,
+    Parser,
+    Usage,
+    echo,
+    echo_json,
+    guarded,
+)
 
 CONNECT_S: Final = 2.0  # a broker that is being restarted is back by then
 MAX_STDIN: Final = 16 * MAX_BODY  # JSON may be written widely; more than that is no message
+
+AGAIN: Final = "All of it: wakebus dead show {0}. To have it done again: wakebus dead retry {0}"
 
 EXAMPLES: Final = """\
 examples:
@@ -36,12 +48,13 @@ examples:
 A text that begins with "-" goes behind "--".
 
 exit status:
-  0  accepted; with --wait: handled, whatever the outcome, which is printed
+  0  accepted; with --wait: handled, and the outcome is printed (what was done, not how well)
   1  the bus is not running, or the message was refused or is dead
   2  usage: the command line or the body cannot be sent as it is
   3  nobody knows the target
   4  accepted, but not handled or answered in time
-  5  unknown: no receipt came; send the same again with --id to settle it"""
+  5  unknown: no receipt came; send the same again with --id to settle it
+  6  worked on, but failed: it is dead, and the reason is printed"""
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -253,7 +266,9 @@ def show(receipt: Receipt, as_json: bool) -> int:
         echo_json({k: v for k, v in fields if v not in (None, "") and (v or k != "claimed")})
     if receipt.state == "dead":
         echo(f"dead {receipt.id}: {receipt.reason}", error=True)
-        return FAILED
+        if receipt.failed:
+            echo(AGAIN.format(receipt.id), error=True)
+        return WORK_FAILED if receipt.failed else FAILED
     if not as_json:
         echo(sentence(receipt))
     return OK

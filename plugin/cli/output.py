@@ -33,7 +33,7 @@ from wakebus.broker.errors import (
 if TYPE_CHECKING:
     from wakebus.broker.system.text_table import Column
 
-OK, FAILED, USAGE, UNKNOWN_TARGET, LATE, UNDECIDED = range(6)
+OK, FAILED, USAGE, UNKNOWN_TARGET, LATE, UNDECIDED, WORK_FAILED = range(7)
 INTERRUPTED: Final = 130
 LONGEST_LINE: Final = 100
 _ENV_FILE: Final = "$HERMES_HOME/.env"

@@ -9,6 +9,7 @@ What an arrived message does; where it runs is a Protocol (host.py).
     shell_command    a rule's command
     message_file     MESSAGE_FILE of commands
     event_rules      events that rules ask for
+    failure          what counts as failed, and how that is said
     answers          where an answer goes
     terminal_output  where prints go
     outcome_limits   an outcome that fits

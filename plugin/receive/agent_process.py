@@ -2,7 +2,7 @@
 One run of a command-line agent: `listen --agent CMD`.
 
 Rule 1: the prompt goes in on standard input, labelled; what comes out on standard output is the
-answer. Rule 2: a non-zero exit, the time limit and no output are outcomes, never losses. Rule 3:
+answer. Rule 2: a non-zero exit, the time limit and no output are told, never losses. Rule 3:
 the agent keeps its own environment (it needs its keys); it learns the message's name, not its text.
 """
 
@@ -20,6 +20,7 @@ from wakebus.broker.protocol.message import Message
 from wakebus.plugin.processes.cancel import Cancel
 from wakebus.plugin.processes.environment import MAX_VALUE
 from wakebus.plugin.processes.run import CannotSpawn, Finished, run_process
+from wakebus.plugin.receive.failure import how_ended
 from wakebus.plugin.receive.host import TurnResult
 from wakebus.plugin.rules.sanitize import sanitize
 
@@ -89,15 +90,15 @@ def _judged(done: Finished, started: float, timeout: float) -> TurnResult:
     elif done.cancelled:
         outcome["error"] = "ended before it was done"
     elif done.signal:
-        outcome["error"] = f"ended by {done.signal}"
+        outcome["error"] = how_ended(None, done.signal)
     elif done.status:
-        outcome["error"] = f"exit status {done.status}"
+        outcome["error"] = how_ended(done.status, "")
     else:
         outcome["error"] = "no output"
     tails = {"stdout": text, "stderr": sanitize(done.stderr.decode(errors="replace")).strip()}
     outcome |= {name: tail[-_TAIL:] for name, tail in tails.items() if tail}
     began = done.status != _NOT_FOUND
-    return TurnResult("", outcome, began=began, cut_off=done.cancelled, well=done.ok)
+    return TurnResult("", outcome, began=began, cut_off=done.cancelled, well=done.ok, mute=done.ok)
 
 
 def _environment(

@@ -12,7 +12,7 @@ terminal.
 import hashlib
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from wakebus.adapters import channel as channels
@@ -79,6 +79,18 @@ class Answers:
         body = _say(delivery, channel, cut_to_body(text))
         return {"to": COURIER, **self._send(delivery, COURIER, body, key=key)}
 
+    def spoke(self, delivery: Delivery) -> bool:
+        """
+        Whether anything was sent from inside the turn that works on this delivery, as the broker
+        knows by its token. Raises NotRunning when the host stops before the broker says so.
+        """
+        while True:
+            try:
+                return _sent_within(self._client.trace(delivery.message.id), delivery)
+            except (NotNow, NotRunning, TimedOut) as exc:
+                if self._stop.wait(PAUSE_S):
+                    raise NotRunning(f"stopped before it was known what was sent: {exc}") from exc
+
     def to_sender(self, delivery: Delivery, text: str) -> Told:
         """Send `text` as the answer to the delivery's sender. Raises as `answer` does."""
         message = delivery.message
@@ -134,6 +146,23 @@ def cut_to_body(text: str) -> str:
     while (size := len(wire.dumps(text))) > MAX_TEXT:
         text = text[: int(len(text) * 0.98 * MAX_TEXT / size)]
     return text if len(text) == whole else f"{text}\n[cut: {len(text)} of {whole} characters]"
+
+
+def _sent_within(rows: Sequence[Mapping[str, Any]], delivery: Delivery) -> bool:
+    """Whether some of these rows of a trace were sent by the turn that began last on a message."""
+    id = delivery.message.id
+    begun = max(_times(next(row for row in rows if row["id"] == id), "started"), default=0.0)
+    return any(
+        row.get("cause") == id
+        and row.get("from") == delivery.name
+        and not row.get("claimed")
+        and max(_times(row, "accepted"), default=0.0) >= begun
+        for row in rows
+    )
+
+
+def _times(row: Mapping[str, Any], what: str) -> list[float]:
+    return [step["t"] for step in row["steps"] if step["what"] == what]
 
 
 def _channel(delivery: Delivery, reply: Reply) -> str:

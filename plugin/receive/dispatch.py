@@ -3,9 +3,10 @@ What happens to a message that has arrived: the rule's actions.
 
 Rule 1: the plan comes from rules/match.py; here it is only carried out. Rule 2: the outcome tells
 every action with its result; nothing is silent. Rule 3: a print or command that fails is told, and
-stops nothing else. Rule 4: a delivery is acknowledged by returning; what must come again, because
-this host stops or lost its name, raises. Rule 5: what must be kept is kept before anything is
-done, so that what the disk does not take comes again whole.
+stops nothing else; a turn that fails, or a command that was all there was to do, is refused.
+Rule 4: a delivery is acknowledged by returning; what must come again, because this host stops or
+lost its name, raises. Rule 5: what must be kept is kept before anything is done, so that what the
+disk does not take comes again whole.
 """
 
 import os
@@ -24,6 +25,12 @@ from wakebus.plugin.prompt.pending_context import MAX_FAILED, Context, PendingCo
 from wakebus.plugin.prompt.prompt import build_prompt
 from wakebus.plugin.receive import agent_process, event_rules
 from wakebus.plugin.receive.answers import describe_route
+from wakebus.plugin.receive.failure import (
+    failure_of_actions,
+    failure_of_turn,
+    is_due,
+    refusal,
+)
 from wakebus.plugin.receive.host import Host, TurnRequest, TurnResult
 from wakebus.plugin.receive.outcome_limits import fit_outcome
 from wakebus.plugin.receive.shell_command import Commands
@@ -118,7 +125,7 @@ class Dispatch:
 
     def _carry_out(
         self, delivery: Delivery, chosen: Plan, outcome: OutcomeFields, again: OnRedelivery
-    ) -> OutcomeFields | Later:
+    ) -> OutcomeFields | Later | Refusal:
         turn = chosen.context and chosen.wake == "immediate" and again == "turn"
         if turn and self._turns.crowded(chosen.session, delivery.message.sender):
             return Later(CROWDED_S, "many senders wait for a turn of this session already")
@@ -127,14 +134,17 @@ class Dispatch:
         if chosen.prints != "no":
             outcome["actions"].append(self._print(delivery, chosen))
         command = self._start_command(delivery, chosen, outcome["actions"])
+        job = None
         if turn:
-            ahead = any(rule.interrupt for rule in self._rules.current().callbacks)
-            outcome |= self._take_turn(delivery, chosen, outcome["actions"], ahead)
+            job = self._take_turn(delivery, chosen, outcome["actions"])
+            outcome |= {"wake": chosen.wake, **job.outcome}
         elif delivery.asks:
             outcome["answered"] = False  # nobody need wait any longer
         if command:
             command.join()
-        return _whole(outcome)
+        outcome = _whole(outcome)
+        failed = job.failed if job else failure_of_actions(outcome["actions"])
+        return refusal(failed, outcome) if failed else outcome
 
     # --- print and command ----------------------------------------------------------------
 
@@ -207,19 +217,20 @@ class Dispatch:
         outcome["actions"].append(done)
         return None
 
-    def _take_turn(
-        self, delivery: Delivery, chosen: Plan, actions: list[OutcomeFields], ahead: bool
-    ) -> OutcomeFields:
+    def _take_turn(self, delivery: Delivery, chosen: Plan, actions: list[OutcomeFields]) -> Job:
+        """Wait for a turn on this message; return the job with what became of it."""
         done: OutcomeFields = {"what": "context", "t": time.time()}
         item = self._item(delivery, chosen, done)
         if "script_error" in done:
             actions.append(done)
+        ahead = any(rule.interrupt for rule in self._rules.current().callbacks)
         job = Job(delivery, chosen, item, ahead=ahead)
         if not job.asked and (rest := self._turns.rest(chosen.session)) > 0:
             often = f"{FLOOD_TURNS} turns in {FLOOD_S:g} s"
             id = delivery.message.id
             self._terminal.show(f"· {id} waits {rest:.0f} s: its session had {often}")
-        return {"wake": chosen.wake, **self._turns.take_turn(chosen.session, job)}
+        self._turns.take_turn(chosen.session, job)
+        return job
 
     def _item(self, delivery: Delivery, chosen: Plan, done: OutcomeFields) -> PromptItem:
         return PromptItem(
@@ -249,6 +260,10 @@ class Dispatch:
         trouble = self._forget_shown(session, waiting, turn) or trouble
         if trouble:
             told["context_error"] = trouble
+        due = is_due(ours) and not (turn.mute and self._host.spoke(order))
+        if failed := failure_of_turn(turn, due=due):
+            for job in ours:
+                job.failed = failed
         self._report_turn(last, turn, told)
         fill_outcomes(ours, turn.outcome, told, [item.message.id for item in waiting.items])
         return turn.cut_off
@@ -280,7 +295,7 @@ class Dispatch:
         if self._host.kind != "agent":
             return  # who sits there has seen it, and so has the chat
         lost = [part for part in told.values() if isinstance(part, dict) and "text" in part]
-        how = turn.outcome.get("error") or describe_route(message, told)
+        how = job.failed or turn.outcome.get("error") or describe_route(message, told)
         if lost and "reason" in lost[0]:
             how = f"its answer was not sent: {lost[0]['reason']}"
         type_ = sanitize_line(message.type or "message", 40)

@@ -46,10 +46,12 @@ class TurnRequest(NamedTuple):
 
 class TurnResult(NamedTuple):
     """
-    How a turn ended. `answer`: what to say, "" for nothing. `outcome`: for the broker.
+    How a turn ended. `answer`: what to say, "" for nothing. `outcome`: for the broker; with an
+    `error` the turn failed, if it was not cut off.
 
-    `began`: the agent was there to see the prompt; `cut_off`: and was ended by `cancel`; `well`: it
-    ended by itself and as it should. `shown`: where the host itself has shown the answer.
+    `began`: the agent was there to see the prompt; `cut_off`: and was ended by `cancel`; `well`:
+    what it had in its prompt counts as seen. `mute`: its only error is that it said nothing.
+    `shown`: where the host itself has shown the answer.
     """
 
     answer: str
@@ -57,6 +59,7 @@ class TurnResult(NamedTuple):
     began: bool = True
     cut_off: bool = False
     well: bool = False
+    mute: bool = False
     shown: Told | None = None
 
 
@@ -89,6 +92,9 @@ class Host(Protocol):
 
     def turn(self, order: TurnRequest) -> TurnResult:
         """Run a turn and wait for its end. Raises NotNow when it could not begin."""
+
+    def spoke(self, order: TurnRequest) -> bool:
+        """Whether the turn itself sent something. Raises NotRunning at a stop."""
 
     def answer(self, order: TurnRequest, turn: TurnResult) -> dict[str, Told]:
         """

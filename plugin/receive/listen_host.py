@@ -59,6 +59,10 @@ class Listener:
             environ=self._environ,
         )
 
+    def spoke(self, order: TurnRequest) -> bool:
+        """Whether the agent sent something with its turn's token."""
+        return self._answers.spoke(order.delivery)
+
     def answer(self, order: TurnRequest, turn: TurnResult) -> dict[str, Told]:
         """Send it to the sender or to the courier, as the plan says."""
         return self._answers.answer(order.delivery, order.jobs[-1].plan.reply, turn.answer)

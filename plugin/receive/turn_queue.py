@@ -47,6 +47,7 @@ class Job:
         self.delivery, self.plan, self.item, self.ahead = delivery, plan, item, ahead
         self.arrived = 0.0
         self.outcome: OutcomeFields = {}
+        self.failed = ""  # why the turn on it failed
         self.error: WakebusError | None = None  # it must not be acknowledged
         self.done = False
 
@@ -253,8 +254,9 @@ class TurnQueue:
                 job.error = job.error or exc
         except Exception as exc:  # a slip of ours, or no memory: told, and the session goes on
             for job in jobs:
-                job.outcome |= {"turn": {"error": f"{type(exc).__name__}: {exc}"}}
-                job.outcome["answered"] = False
+                error = f"{type(exc).__name__}: {exc}"
+                job.outcome |= {"turn": {"error": error}, "answered": False}
+                job.failed = f"the turn failed: {error}"
         finally:
             self._end(session, jobs, cut_off)
 

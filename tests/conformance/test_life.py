@@ -170,6 +170,32 @@ def test_a_refusal(peer: Peer, other: Peer, name: str) -> None:
     assert peer.ask("status")["dead_letters"] == before + 1
 
 
+def test_work_that_failed(peer: Peer, other: Peer, name: str) -> None:
+    """PROTOCOL-6.13, PROTOCOL-6.6: told everywhere as failed, done anew by a plain retry."""
+    sender = f"{name}-sender"
+    peer.ask("declare", name=sender)
+    other.register(name)
+    failed = {"reason": "the turn failed: exit 1: 429", "outcome": {"failed": True, "exit": 1}}
+    ids = {}
+    for notice in (True, False):
+        ids[notice] = peer.send(name, sender=sender)["id"]
+        delivery = other.take()
+        other.say("started", delivery)
+        other.say("refused", delivery, **failed, **({} if notice else {"notice": False}))
+    receipt = peer.ask("wait", id=ids[True], state="answer", timeout=5)
+    assert receipt["state"] == "dead" and receipt["outcome"] == failed["outcome"]
+    (notice,) = peer.ask("inbox", name=sender)["messages"]
+    message = peer.ask("read", id=notice["id"])["message"]
+    assert message["reply_to"] == ids[True] and message["body"]["about"]["failed"] is True
+    assert "was worked on, and that failed: the turn failed" in message["body"]["text"]
+    letters = peer.ask("dead", to=name)["letters"]
+    assert [letter["in_doubt"] for letter in letters] == [False, False]
+    assert peer.ask("retry", ids=[ids[True]])["retried"] == [ids[True]]
+    again = other.take()
+    assert (again["retried"], again["started"], again["redelivered"]) == (1, False, True)
+    assert "outcome" not in traced(peer, ids[True])
+
+
 def test_a_refusal_without_a_text(peer: Peer, other: Peer, name: str) -> None:
     """PROTOCOL-6.6: a reason of another kind is an error, none is said so."""
     other.register(name)

@@ -131,28 +131,28 @@ def _answers(desk: Desk, id: str) -> list[dict[str, Any]]:
 
 
 FAILING = {
-    "status": ("echo broken >&2; exit 3", "exit status 3"),
+    "status": ("echo broken >&2; exit 3", "exit 3: broken"),
     "silent": ("true", "no output"),
     "slow": ("sleep 100", "time limit of 1 s"),
     "killed": ("kill -9 $$", "ended by SIGKILL"),
-    "absent": ("no-such-program", "exit status 127"),
+    "absent": ("no-such-program", "exit 127: "),
 }
 
 
-def test_a_failing_agent_is_an_outcome(desk: Desk, name: str, listen: Listen) -> None:
-    """Never a loss: the message is handled, the outcome says how it failed, the next one runs."""
+def test_a_failing_agent_is_told(desk: Desk, name: str, listen: Listen) -> None:
+    """Never a loss: the message is dead and says how it failed, the next one runs."""
     rules = "callbacks:\n  - match_type: '*'\n    context: true\n    timeout_s: 1\n"
     path = desk.rules(rules, f"{name}.yaml")
     cases = "".join(f"{kind}) {agent};; " for kind, (agent, _) in FAILING.items())
     agent = f'case "$WAKEBUS_TYPE" in {cases} *) echo fine;; esac'
     listener = listen(name, "--rules", path, "--agent", agent)
-    send = ("--to", name, "--from", "ci", "--type")
+    send = ("--to", name, "--from", "ci", "--channel", "console:team", "--type")
     ids = {kind: desk.sent(*send, kind, "--session", kind, "x")["id"] for kind in FAILING}
     good = desk.notify(*send, "good", "--wait-reply", "60", "x")
     assert (good.status, good.out) == (0, "fine\n")
     for kind, (_, error) in FAILING.items():
         found = desk.handled(ids[kind])
-        assert found["state"] == "handled" and error in found["outcome"]["turn"]["error"]
+        assert found["state"] == "dead" and error in found["reason"], found
         listener.shows(error)
 
 

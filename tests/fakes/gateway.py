@@ -79,6 +79,13 @@ class Gateway:
         """Send and return the outcome."""
         return self.outcome(self.send(text, **fields))
 
+    def failed(self, id: str) -> str:
+        """Return the reason why message `id`, worked on, failed; its outcome has the same error."""
+        receipt = self.sender.wait(id, 30)
+        assert receipt.failed and receipt.outcome, receipt
+        assert receipt.reason == f"the turn failed: {receipt.outcome['turn']['error']}"
+        return receipt.reason
+
     def steps(self, id: str, what: str) -> list[dict[str, Any]]:
         """Return the steps of this kind that message `id` has taken."""
         found = next(m for m in self.sender.trace(id) if m["id"] == id)

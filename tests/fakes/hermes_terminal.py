@@ -90,6 +90,13 @@ class Terminal:
         """Send and return the outcome."""
         return self.outcome(self.send(text, **fields))
 
+    def failed(self, id: str) -> str:
+        """Return the reason why message `id`, worked on, failed; its outcome has the same error."""
+        receipt = self.sender.wait(id, 60)
+        assert receipt.failed and receipt.outcome, receipt
+        assert receipt.reason == f"the turn failed: {receipt.outcome['turn']['error']}"
+        return receipt.reason
+
     def held(self, id: str) -> bool:
         """Whether message `id` has arrived here and waits, with no work on it begun."""
         found = next(m for m in self.sender.trace(id) if m["id"] == id)

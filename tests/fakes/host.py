@@ -83,15 +83,16 @@ class Host:
         fields = {"sender": "tester", **fields}
         return self.sender.send(self.name, text, **fields).id
 
-    def outcome(self, id: str) -> Outcome:
-        """Return the outcome of message `id`, once it is handled."""
+    def outcome(self, id: str, *, failed: bool = False) -> Outcome:
+        """Return the outcome of message `id`, once it is handled, or has `failed`."""
         receipt = self.sender.wait(id, 30)
-        assert receipt.state == "handled", receipt
+        assert receipt.state == ("dead" if failed else "handled"), receipt
+        assert receipt.failed is failed
         return dict(receipt.outcome or {})
 
-    def do(self, text: str, **fields: Any) -> Outcome:
+    def do(self, text: str, *, failed: bool = False, **fields: Any) -> Outcome:
         """Send and return the outcome."""
-        return self.outcome(self.send(text, **fields))
+        return self.outcome(self.send(text, **fields), failed=failed)
 
     def steps(self, id: str, what: str) -> list[dict[str, Any]]:
         """Return the steps of this kind that message `id` has taken."""

@@ -43,6 +43,7 @@ def send() -> None:
         assert_type(receipt.outcome, Mapping[str, Any] | None)
         assert_type(receipt.reason, str)
         assert_type(receipt.claimed, bool)
+        assert_type(receipt.failed, bool)
         bus.send(
             "worker", {"text": "x", "number": 1}, session="s", wake="silent", key="k", ttl_s=60
         )

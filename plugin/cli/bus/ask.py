@@ -35,5 +35,5 @@ COMMAND: Final = Command(
     run=run,
     description="Send a directive to an endpoint and print its answer on standard output.",
     epilog="exit status: 0 answered; 1 bus not running, refused or dead; 2 usage; 3 unknown "
-    "target; 4 no answer (in time); 5 unknown (resend with --id)",
+    "target; 4 no answer (in time); 5 unknown (resend with --id); 6 worked on, but failed",
 )

@@ -118,6 +118,10 @@ class GatewayHost:
         self._spoke.put(order.session, False)
         return self._turns.run(order, whose)
 
+    def spoke(self, order: TurnRequest) -> bool:
+        """Whether the agent sent something with its turn's token."""
+        return self._answers.spoke(order.delivery)
+
     def answer(self, order: TurnRequest, turn: TurnResult) -> dict[str, Told]:
         """The chat has it from the core; send it to the sender where the plan says so."""
         told: dict[str, Told] = {}

@@ -190,7 +190,7 @@ class GatewayTurns:
 
     def _untold_end(self, turn: TrackedTurn) -> str:
         if turn.began.is_set():
-            return "the turn failed: Hermes did not say how it ended (agent.log may)"
+            return "Hermes did not say how it ended (agent.log may)"
         if why := self._hermes.away():
             raise NotNow(f"{AWAY}{why}")
         return "Hermes did not begin the turn (gateway.log says why)"
@@ -212,18 +212,18 @@ class GatewayTurns:
         if turn.interrupted:
             if self._stop.is_set() or self._hermes.away():
                 raise NotRunning(STOPPING)
-            error = "a person interrupted the turn; its text stays in the session's history"
+            error = "a person stopped it; its text stays in the session's history"
             return TurnResult("", outcome | {"interrupted": True, "error": error})
         hidden = self.hidden.get(order.marker)
         answer = (turn.answer if hidden is None else hidden).strip()
         well = turn.completed
         if not answer:
-            return TurnResult("", outcome | {"error": "no answer"}, well=well)
+            return TurnResult("", outcome | {"error": "no answer"}, well=well, mute=well)
         outcome["characters"] = len(answer)
         if turn.steered:
             outcome["steered"] = True
         if not well:
-            outcome["error"] = "the turn was not completed (agent.log says why)"
+            outcome["error"] = "it was not completed (agent.log says why)"
         if hidden is not None:
             return TurnResult(answer, outcome | {"hidden": True}, well=well)
         if is_silent(answer):  # then nobody is told anything, on purpose

@@ -88,6 +88,10 @@ class CliHost:
             late = self._wait_for_end(order, tracked)
         return self._result_of(order, tracked, started, late)
 
+    def spoke(self, order: TurnRequest) -> bool:
+        """Whether the agent sent something with its turn's token."""
+        return self._answers.spoke(order.delivery)
+
     def answer(self, order: TurnRequest, turn: TurnResult) -> dict[str, Told]:
         """The person has seen it; it also goes where the plan says."""
         told = self._answers.answer(order.delivery, order.jobs[-1].plan.reply, turn.answer)
@@ -147,12 +151,13 @@ class CliHost:
         elif cut:
             outcome["error"] = "ended before it was done"
         elif tracked.interrupted:
-            outcome["error"] = "interrupted by the person at the terminal"
+            outcome["error"] = "the person at the terminal stopped it"
         elif tracked.completed:
             outcome["error"] = "no output"
         else:
-            outcome["error"] = "the turn failed; see the terminal"
+            outcome["error"] = "Hermes did not complete it; see the terminal"
         # What a turn that was interrupted had in its prompt stays in the conversation: it is seen
         # by the next turn. Not so when this process ends: then all of it comes again.
         seen = tracked.completed or (tracked.interrupted and not leaving)
-        return TurnResult("", outcome, cut_off=cut, well=seen)
+        mute = tracked.completed and not late
+        return TurnResult("", outcome, cut_off=cut, well=seen, mute=mute)

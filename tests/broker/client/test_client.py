@@ -203,8 +203,8 @@ def test_the_known_endpoints_are_listed(client: Client, worker: Client, name: st
         ({"x": float("inf")}, "handled", "not JSON"),
         ({"x": "y" * 20_000}, "handled", "dropped"),
         (Refusal("not mine", {"why": "x"}), "dead", {"why": "x"}),
-        (ZeroDivisionError("boom"), "dead", None),
-        (SystemExit(1), "dead", None),
+        (ZeroDivisionError("boom"), "dead", {"failed": True}),
+        (SystemExit(1), "dead", {"failed": True}),
     ],
     ids=["none", "mapping", "nonsense", "inf", "big", "refusal", "raises", "exits"],
 )
@@ -230,6 +230,7 @@ def test_every_handlers_end_is_told(
         assert done.outcome == found
     if isinstance(outcome, BaseException):
         assert f"the handler failed: {type(outcome).__name__}" in done.reason
+    assert done.failed is isinstance(outcome, BaseException)
     assert client.send(name, "next", wait=30).outcome == {"next": True}
 
 

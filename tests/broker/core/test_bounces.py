@@ -49,6 +49,17 @@ def test_what_it_says() -> None:
     assert found.body["about"] == about
 
 
+def test_what_it_says_of_a_failure() -> None:
+    """PROTOCOL-6.13: it was delivered, worked on, and that failed."""
+    row = {"type": "", "message": put("m1").blob}
+    found = bounces.compose(row, "the turn failed: exit 1: 429", 5.0, failed=True)
+    assert found is not None and found.body["about"]["failed"] is True
+    assert found.text.startswith(
+        "Not done: your message m1 to worker was worked on, and that failed: the turn failed: "
+        "exit 1: 429. Look at it: wakebus dead show m1."
+    )
+
+
 @pytest.mark.parametrize("type_", ["notice", "answer"])
 def test_none_for_notices_and_answers(type_: str) -> None:
     """PROTOCOL-6.11: nothing goes round in circles."""

@@ -19,6 +19,15 @@ from wakebus.broker.protocol.outcome import (
 )
 
 
+def test_a_refusal_that_nobody_is_told() -> None:
+    """PROTOCOL-6.6: only where it is said."""
+    assert "notice" not in ack_of(Refusal("no"))[1]
+    assert ack_of(Refusal("no", {"failed": True}, notice=False)) == (
+        "refused",
+        {"reason": "no", "outcome": {"failed": True}, "notice": False},
+    )
+
+
 def test_a_mapping_is_the_outcome() -> None:
     """A mapping, or None, means handled."""
     assert ack_of({"turn": 1}) == ("handled", {"outcome": {"turn": 1}})

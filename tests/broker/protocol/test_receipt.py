@@ -26,3 +26,11 @@ def test_no_receipt_is_an_error(answer: dict[str, Any]) -> None:
     """An answer that is no receipt is never taken for one."""
     with pytest.raises(BadMessage, match="receipt"):
         receipt(answer)
+
+
+def test_what_failed() -> None:
+    """PROTOCOL-6.13: dead, with an outcome that says so."""
+    failed: dict[str, Any] = {"failed": True}
+    assert Receipt("a", "dead", outcome=failed).failed
+    assert not Receipt("a", "dead").failed and not Receipt("a", "dead", outcome={"x": 1}).failed
+    assert not Receipt("a", "handled", outcome=failed).failed

@@ -31,6 +31,13 @@ def test_work_of_this_life(steps: str, doubt: bool) -> None:
     assert dead_letter_history.in_doubt(row(steps, started_before=1)) is True
 
 
+def test_a_failure_is_no_doubt() -> None:
+    """PROTOCOL-6.13: its receiver has said how it ended."""
+    uncertain = {"failed": True, "channel": {"result": "uncertain"}}
+    assert not dead_letter_history.in_doubt(row("started refused", uncertain, started_before=1))
+    assert dead_letter_history.in_doubt(row("started refused", {"failed": "no"}))
+
+
 def test_steps_that_are_cut_off() -> None:
     """Where steps may be missing, those of earlier history count too."""
     assert dead_letter_history.in_doubt(row("started retried " + "later " * (LOG_BYTES // 20)))

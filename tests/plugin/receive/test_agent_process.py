@@ -67,8 +67,8 @@ def test_it_knows_its_message_and_keeps_its_environment() -> None:
 @pytest.mark.parametrize(
     ("command", "error"),
     [
-        ("echo so far; echo why >&2; exit 3", "exit status 3"),
-        ("no-such-agent-here", "exit status 127"),
+        ("echo so far; echo why >&2; exit 3", "exit 3"),
+        ("no-such-agent-here", "exit 127"),
         ("kill -SEGV $$", "ended by SIGSEGV"),
         ("true", "no output"),
         ("printf ' \\n\\t\\n'", "no output"),
@@ -80,6 +80,7 @@ def test_what_is_no_answer_is_an_outcome(command: str, error: str) -> None:
     turn = run(command)
     assert turn.answer == "" and turn.outcome["error"] == error
     assert turn.began is not error.endswith("127") and turn.well is (error == "no output")
+    assert turn.mute is turn.well
     assert json.dumps(turn.outcome)
 
 

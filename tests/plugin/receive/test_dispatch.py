@@ -56,11 +56,11 @@ def message(id: str = "m1", **fields: Any) -> Message:
     return Message(**{**known, "body": body, **fields})
 
 
-def handle(host: Host, message: Message, **flags: Any) -> Outcome:
-    """Hand the host a delivery that no broker sent."""
+def handle(host: Host, message: Message, *, failed: bool = False, **flags: Any) -> Outcome:
+    """Hand the host a delivery that no broker sent; return its outcome, also if it `failed`."""
     found = host.dispatch.handle(deliver(message, **flags))
-    assert not isinstance(found, Later | Refusal), found
-    return dict(found)
+    assert not isinstance(found, Later) and isinstance(found, Refusal) is failed, found
+    return dict((found.outcome or {}) if isinstance(found, Refusal) else found)
 
 
 def actions(outcome: Outcome, what: str) -> list[Outcome]:
@@ -95,10 +95,11 @@ def test_a_directive_starts_a_turn_and_is_answered(make_host: MakeHost) -> None:
 
 @pytest.mark.parametrize("command", ["exit 3", "true", "no-such-agent", "kill -9 $$"])
 def test_an_asker_learns_that_no_answer_will_come(make_host: MakeHost, command: str) -> None:
-    """At once, with what went wrong; the message is handled, not lost."""
+    """At once, with what went wrong; the message failed, and is not lost."""
     host = make_host(DIRECTIVE, command=f"echo trouble >&2; {command}")
     answer = host.sender.ask(host.name, "x", wait=30, sender="nobody")
-    assert answer.message is None and answer.receipt.state == "handled"
+    assert answer.message is None and answer.receipt.failed
+    assert answer.receipt.reason.startswith("the turn failed: ")
     outcome = dict(answer.receipt.outcome or {})
     assert outcome["answered"] is False and outcome["turn"]["error"]
     assert outcome["turn"]["stderr"].startswith("trouble")
@@ -138,7 +139,7 @@ def test_two_senders_in_one_channel_share_a_session(make_host: MakeHost) -> None
 def test_texts_of_one_session_never_reach_another(make_host: MakeHost, seed: int) -> None:
     """Random jobs, sessions and senders: each note once, in front of its own session's turn."""
     rng = random.Random(seed)
-    host = make_host(DIRECTIVE, NOTE, command="cat > $FOLDER/$WAKEBUS_ID.prompt")
+    host = make_host(DIRECTIVE, NOTE, command="cat > $FOLDER/$WAKEBUS_ID.prompt; echo done")
     plan = ["note"] * 30 + ["directive"] * 12
     rng.shuffle(plan)
     turns = dict.fromkeys("abcd", 0)
@@ -193,7 +194,8 @@ def test_notes_wait_until_a_turn_ended_well(make_host: MakeHost, end: str, shown
     host = make_host(DIRECTIVE, NOTE, command=end)
     handle(host, message("n1", body={"type": "note"}))
     for n in range(min(shown, 4)):
-        found = handle(host, message(f"m{n}", session=None, body={"type": "directive"}))
+        turn = message(f"m{n}", session=None, body={"type": "directive"})
+        found = handle(host, turn, failed=end != "cat >/dev/null")
         assert found["context"] == ["n1"]
     assert ("n1" in found.get("context_error", "")) == (shown == 3)
     left = [item.message.id for item in host.context.waiting("").items]
@@ -597,9 +599,9 @@ def test_the_outcome_fits_whatever_they_print(make_host: MakeHost) -> None:
     for n in range(100):
         note = message(f"{n:03}" + "i" * 61, body={"type": "note"})
         host.dispatch.handle(deliver(note))
-    outcome = host.do("x", type="directive")
+    outcome = host.do("x", type="directive", failed=True)
     assert "note" not in outcome and outcome["answered"] is False
-    assert outcome["turn"]["error"] == "exit status 1" and len(outcome["context"]) > 8
+    assert outcome["turn"]["error"] == "exit 1" and len(outcome["context"]) > 8
     assert actions(outcome, "command")[0]["status"] == 1
     assert len(json.dumps(outcome, ensure_ascii=False).encode()) <= 16 << 10
 

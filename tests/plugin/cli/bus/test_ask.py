@@ -19,15 +19,15 @@ def test_it_prints_the_answer(desk: Desk, name: str, listen: Listen) -> None:
 
 
 def test_no_answer(desk: Desk, name: str, listen: Listen) -> None:
-    """Exit 4: an agent that says nothing, one that fails, one that is away."""
+    """Exit 4: an agent that is away. Exit 6: one that fails, one that says nothing."""
     desk.declare(name)
     done = desk.wakebus("ask", name, "x", "--from", "ci", "--wait", "0.2")
     assert done.status == 4 and "not yet answered" in done.err and "wakebus trace" in done.err
     assert f"--id {done.err.split()[1]}" in done.err, "how to get the answer later"
     listen(name, "--agent", "cat >/dev/null; echo broken >&2; exit 3")
     done = desk.wakebus("ask", name, "x", "--from", "ci")
-    assert (done.status, done.out) == (4, "")
-    assert "no answer" in done.err and "exit status 3" in done.err and "broken" in done.err
+    assert (done.status, done.out) == (6, "")
+    assert "the turn failed: exit 3: broken\n" in done.err and "wakebus dead retry" in done.err
 
 
 def test_bad_input(desk: Desk, name: str) -> None:

@@ -225,8 +225,7 @@ def test_a_hidden_turn_that_goes_on(town: Town, make_gateway: MakeGateway) -> No
     gateway = make_gateway(CI | {"reply": "sender", "timeout_s": 0.1})
     town.ask("hello", dm())
     town.held.clear()
-    outcome = gateway.do("HOLD this", channel=DM1)
-    assert "goes on in Hermes" in outcome["turn"]["error"]
+    assert "goes on in Hermes" in gateway.failed(gateway.send("HOLD this", channel=DM1))
     town.held.set()
     until(lambda: not town.runner._running_agents and not town.adapter._active_sessions)
     assert len(town.adapter.posts) == 1

@@ -36,14 +36,14 @@ def running(town: Town, text: str) -> None:
 
 
 def test_a_person_interrupts(town: Town, gateway: Gateway) -> None:
-    """HERMES-3.4: told so, acknowledged, and not run again; the person is answered."""
+    """HERMES-3.4: it failed and says so, and is not run again; the person is answered."""
     town.held.clear()
     id = gateway.send("HOLD this", channel=DM1)
     running(town, "HOLD this")
     town.say("wait", dm())
-    outcome = gateway.outcome(id)
+    outcome = gateway.outcome(id, "dead")
     assert outcome["turn"]["interrupted"] is True and outcome["answered"] is False
-    assert "stays in the session's history" in outcome["turn"]["error"]
+    assert "a person stopped it; its text stays in the session's history" in gateway.failed(id)
     until(lambda: town.adapter.posts[-1][1] == "answer to wait")
 
 
@@ -95,8 +95,7 @@ def test_a_turn_that_hermes_drops(town: Town, gateway: Gateway) -> None:
         return None
 
     town.adapter.handle_message = drop  # type: ignore[method-assign]
-    outcome = gateway.do("one", channel=DM1)
-    assert "did not begin the turn" in outcome["turn"]["error"] and not outcome["answered"]
+    assert "did not begin the turn" in gateway.failed(gateway.send("one", channel=DM1))
 
 
 def test_a_turn_that_hermes_ends_without_a_word(town: Town, gateway: Gateway) -> None:
@@ -106,9 +105,9 @@ def test_a_turn_that_hermes_ends_without_a_word(town: Town, gateway: Gateway) ->
         raise RuntimeError("the model is gone")
 
     town.runner.agent = fails
-    outcome = gateway.do("one", channel=DM1)
-    assert "did not say how it ended" in outcome["turn"]["error"]
-    assert outcome["answered"] is False
+    id = gateway.send("one", channel=DM1)
+    assert "did not say how it ended" in gateway.failed(id)
+    assert gateway.outcome(id, "dead")["answered"] is False
 
 
 def test_hermes_raises(town: Town, gateway: Gateway) -> None:
@@ -118,8 +117,7 @@ def test_hermes_raises(town: Town, gateway: Gateway) -> None:
         raise RuntimeError("half built")
 
     town.adapter.handle_message, whole = fails, town.adapter.handle_message  # type: ignore[method-assign]
-    outcome = gateway.do("one", channel=DM1)
-    assert "RuntimeError: half built" in outcome["turn"]["error"]
+    assert "RuntimeError: half built" in gateway.failed(gateway.send("one", channel=DM1))
     town.adapter.handle_message = whole  # type: ignore[method-assign]
     assert gateway.do("two", channel=DM1)["channel"]["result"] == "answered"
 
@@ -131,7 +129,7 @@ def test_the_right_is_lost_meanwhile(town: Town, gateway: Gateway) -> None:
     until(lambda: gateway.host._routed.get(KEY))
     town.runner.allowed.clear()
     town.runner._update_prompt_pending.clear()
-    assert "u1 may no longer talk" in gateway.outcome(id)["turn"]["error"]
+    assert "u1 may no longer talk" in gateway.failed(id)
     assert len(town.runner.turns) == 1
 
 
@@ -172,8 +170,7 @@ def test_the_time_limit(town: Town, make_gateway: MakeGateway) -> None:
     gateway = make_gateway(CI | {"timeout_s": 0.1})
     town.ask("hello", dm())
     town.held.clear()
-    outcome = gateway.do("HOLD this", channel=DM1)
-    assert "goes on in Hermes" in outcome["turn"]["error"]
+    assert "goes on in Hermes" in gateway.failed(gateway.send("HOLD this", channel=DM1))
 
 
 def test_an_adapter_that_went_away(town: Town, gateway: Gateway) -> None:
@@ -206,7 +203,7 @@ def test_a_newer_hermes(town: Town, make_gateway: MakeGateway) -> None:
     town.ask("hello", dm())
     outcome = gateway.do("one", channel=DM1)
     assert calls == [KEY] and outcome["channel"]["result"] == "answered"
-    assert "inject_message" in gateway.do("refuse", channel=DM1)["turn"]["error"]
+    assert "inject_message" in gateway.failed(gateway.send("refuse", channel=DM1))
 
 
 def test_silence_is_what_hermes_calls_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -141,17 +141,17 @@ def test_no_file_is_pasted(terminal: Terminal, tmp_path: Path) -> None:
 
 
 def test_ctrl_c(terminal: Terminal) -> None:
-    """HERMES-4.6: the person ends our turn: acknowledged, told, and not begun again."""
+    """HERMES-4.6: the person ends our turn: it failed and says so, and is not begun again."""
     id = terminal.send("HOLD", type="do")
     assert terminal.cli.agent.holding.wait(30)
     terminal.cli.agent.interrupt()
-    assert "person at the terminal" in terminal.outcome(id)["turn"]["error"]
+    assert "the person at the terminal stopped it" in terminal.failed(id)
     assert len(terminal.cli.prompts) == 1
 
 
 def test_a_turn_that_fails_untold(terminal: Terminal) -> None:
     """HERMES-4.6: some failures Hermes does not tell; the lane goes on."""
-    assert "failed" in terminal.do("UNTOLD", type="do")["turn"]["error"]
+    assert "Hermes did not complete it" in terminal.failed(terminal.send("UNTOLD", type="do"))
     assert "error" not in terminal.do("next", type="do")["turn"]
 
 
@@ -159,12 +159,12 @@ def test_no_turn_begins(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> 
     """HERMES-4.6: Hermes takes a prompt and has no credentials: an error, not a wait for ever."""
     monkeypatch.setattr(terminals, "IDLE_S", 0.5)
     terminal.cli.refuses = True
-    assert "began no turn" in terminal.do("x", type="do")["turn"]["error"]
+    assert "began no turn" in terminal.failed(terminal.send("x", type="do"))
 
 
 def test_its_time_limit(terminal: Terminal) -> None:
     """HERMES-4.6: a rule's `timeout_s` ends the turn."""
-    assert "time limit of 1 s" in terminal.do("HOLD", type="short")["turn"]["error"]
+    assert "time limit of 1 s" in terminal.failed(terminal.send("HOLD", type="short"))
 
 
 def test_hermes_ends(make_terminal: MakeTerminal) -> None:

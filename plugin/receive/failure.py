@@ -1,0 +1,82 @@
+"""
+What counts as failed, and how that is said: in a line, for the sender, the owner and the trace.
+
+Rule 1: pure. Rule 2: a failure is refused with its outcome, never `handled`. Rule 3: what our own
+stop or a message that interrupts has cut off did not fail. Rule 4: what a program wrote is cleaned,
+and only its last line that says something is repeated.
+"""
+
+import re
+import signal
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from wakebus.broker import Refusal
+from wakebus.plugin.receive.host import TurnResult
+from wakebus.plugin.receive.turn_queue import Job, OutcomeFields
+from wakebus.plugin.rules.sanitize import sanitize_line
+
+MAX_SAID: Final = 200  # characters of what a program wrote last
+# Below the line that says what is wrong: frames of a stack, and what Node.js ends with.
+_NOT_SAID: Final = re.compile(r"\s+at \S|Node\.js v\d|\W*\Z")
+_BY_SHELL: Final = 128  # a shell exits with this and the number of the signal that ended its child
+
+
+def how_ended(status: int | None, ended_by: str) -> str:
+    """Return in words how a program ended: `exit 1`, `ended by SIGKILL`. `ended_by`: a signal."""
+    if ended_by or status is None:
+        return f"ended by {ended_by or 'nobody knows what'}"
+    try:
+        return f"exit {status} ({signal.Signals(status - _BY_SHELL).name})"
+    except ValueError:
+        return f"exit {status}"
+
+
+def last_line(*texts: str) -> str:
+    """Return the last line that says something, of the first text that has one; "" for none."""
+    for text in texts:
+        for line in reversed(text.split("\n")):
+            if not _NOT_SAID.match(line):
+                return sanitize_line(line, MAX_SAID)
+    return ""
+
+
+def is_due(jobs: Sequence[Job]) -> bool:
+    """Whether a turn on these jobs owes an answer: to a chat, a sender, or somebody who waits."""
+    return any(job.plan.reply != "none" or job.delivery.asks for job in jobs)
+
+
+def failure_of_turn(turn: TurnResult, *, due: bool) -> str:
+    """Return why a turn failed, "" where it did not. `due`: an answer was, and none was given."""
+    error = turn.outcome.get("error")
+    if not error or turn.cut_off or (turn.mute and not due):
+        return ""
+    tails = (str(turn.outcome.get(name, "")) for name in ("stderr", "stdout"))
+    return _reason("turn", str(error), last_line(*tails))
+
+
+def failure_of_actions(actions: Sequence[Mapping[str, Any]]) -> str:
+    """Return why the command that was the only action failed, "" where that is not so."""
+    if len(actions) != 1 or actions[0]["what"] != "command":
+        return ""
+    done = actions[0]
+    tail = last_line(str(done.get("tail", "")))
+    if done.get("cancelled"):
+        return ""
+    if error := done.get("error"):
+        return _reason("command", str(error), tail)
+    if done.get("timed_out"):
+        seconds = done["ended"] - done["started"]
+        return _reason("command", f"ended after its time limit of {seconds:.3g} s", tail)
+    if done.get("status") == 0:
+        return ""
+    return _reason("command", how_ended(done.get("status"), done.get("signal", "")), tail)
+
+
+def _reason(what: str, error: str, said: str) -> str:
+    return f"the {what} failed: {sanitize_line(error, MAX_SAID)}{f': {said}' if said else ''}"
+
+
+def refusal(reason: str, outcome: OutcomeFields) -> Refusal:
+    """Return the word that ends a message whose work failed."""
+    return Refusal(reason, {**outcome, "failed": True})

@@ -1,0 +1,130 @@
+"""A1: agents and commands that fail, as sender and owner see it: the real commands, a real bus."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fakes.broker import until
+from fakes.desk import Desk, Done, Listener
+
+Listen = Callable[..., Listener]
+
+FIVE_WAYS = {
+    "exit": ("cat >/dev/null; echo 429 >&2; exit 1", "the turn failed: exit 1: 429"),
+    "late": (
+        "cat >/dev/null; echo slow >&2; sleep 60",
+        "ended after its time limit of 0.5 s: slow",
+    ),
+    "mute": ("cat >/dev/null", "the turn failed: no output"),
+    "missing": ("no-such-agent", r"the turn failed: exit 127: .*no-such-agent.*not found"),
+    "killed": ("cat >/dev/null; kill -9 $$", "the turn failed: ended by SIGKILL"),
+}
+RULE = """callbacks:
+  - match_type: directive
+    context: true
+    timeout_s: 0.5
+  - match_type: job
+    command: 'test "$TEXT" = good || { echo "disk full" >&2; exit 7; }'
+  - match_type: shown
+    print: true
+    command: exit 1
+"""
+
+
+@pytest.fixture
+def config(desk: Desk) -> str:
+    """Return the path of the rules."""
+    path = desk.root / "failing.yaml"
+    path.write_text(RULE)
+    path.chmod(0o600)
+    return str(path)
+
+
+def told(done: Done) -> dict[str, Any]:
+    """Return the receipt that a failed wait printed."""
+    receipt: dict[str, Any] = done.json
+    assert done.status == 6 and receipt["state"] == "dead", done
+    assert receipt["outcome"]["failed"] is True
+    return receipt
+
+
+@pytest.mark.parametrize("way", FIVE_WAYS)
+def test_an_agent_fails(desk: Desk, name: str, listen: Listen, config: str, way: str) -> None:
+    """RULES-8.1, PROTOCOL-6.13: receipt, exit 6, dead list, event, notice, and done again."""
+    command, why = FIVE_WAYS[way]
+    boss = listen(f"{name}-boss")
+    tail = desk.client()
+    seen: list[Any] = []
+    tail.subscribe("bus.message.dead", lambda event: seen.append(event.envelope))
+    listen(name, "--agent", command, "--rules", config)
+    words = ("--to", name, "--from", f"{name}-boss", "--type", "directive", "--wait", "30")
+    done = desk.notify(*words, "--id", name, "--channel", "console:team", "run it")
+    assert done.status == 6 and done.out == ""
+    assert re.search(rf"^dead {name}: .*{why}", done.err), done.err
+    assert f"wakebus dead retry {name}" in done.err
+    boss.shows(f"Not done: your message directive {name} to {name} was worked on, and that failed")
+    event = until(lambda: next((one for one in seen if one["id"] == name), None))
+    assert event["failed"] is True and re.search(why, event["reason"])
+    assert re.search(why, desk.wakebus("dead", "list", "--to", name).out.replace("…", ""))
+    shown = desk.wakebus("dead", "show", name).out
+    assert '"failed": true' in shown and re.search(f"reason: .*{why}", shown)
+    assert desk.wakebus("dead", "retry", name).status == 0
+    again = desk.notify(*words, "--id", name, "--channel", "console:team", "run it", "--json")
+    assert re.search(why, told(again)["reason"])
+    steps = [step["what"] for step in desk.traced(name)["steps"]]
+    assert steps.count("started") == steps.count("refused") == 2
+    tail.close()
+
+
+def test_an_ask_ends_at_once(desk: Desk, name: str, listen: Listen) -> None:
+    """RULES-8.1: with 6 and the reason, not when its time is over; so does `--wait-reply`."""
+    listen(name, "--agent", "cat >/dev/null; echo 'Not logged in'; exit 1")
+    done = desk.wakebus("ask", name, "x", "--wait", "3000")
+    assert (done.status, done.out) == (6, "")
+    assert "the turn failed: exit 1: Not logged in\n" in done.err
+    words = ("--to", name, "--type", "directive", "--wait-reply", "3000", "x", "--json")
+    assert told(desk.notify(*words))["reason"] == "the turn failed: exit 1: Not logged in"
+
+
+def test_a_command_fails(desk: Desk, name: str, listen: Listen, config: str) -> None:
+    """RULES-8.2: refused where it is all there is to do; told where the message was shown, too."""
+    listen(name, "--rules", config)
+    words = ("--to", name, "--wait", "30", "--type")
+    assert told(desk.notify(*words, "job", "bad", "--json"))["reason"] == (
+        "the command failed: exit 7: disk full"
+    )
+    assert desk.notify(*words, "job", "good").status == 0
+    done = desk.notify(*words, "shown", "x", "--json")
+    assert done.status == 0 and done.json["outcome"]["actions"][1]["status"] == 1
+
+
+def test_an_agent_that_spoke_for_itself(desk: Desk, name: str, listen: Listen) -> None:
+    """RULES-8.3: it printed nothing, but sent a message from inside its turn: it has not failed."""
+    desk.declare(f"{name}-boss")
+    report = f"cat >/dev/null; notify-hermes --to {name}-boss --type task_done done >/dev/null"
+    listen(name, "--agent", report)
+    words = ("--to", name, "--type", "directive", "--wait", "30", "x", "--json")
+    done = desk.notify(*words, "--channel", "console:team")
+    assert done.status == 0 and done.json["state"] == "handled", done
+
+
+def test_messages_done_together_fail_each(
+    desk: Desk, name: str, listen: Listen, config: str
+) -> None:
+    """RULES-8.1: each with its own outcome, and each can be done again alone."""
+    with Path(config).open("a", encoding="utf-8") as rules:
+        rules.write("  - {match_type: many, context: true, coalesce_ms: 600}\n")
+    prompts = desk.root / "prompts"
+    listen(name, "--rules", config, "--agent", f"cat >>{prompts}; echo gone >&2; exit 1")
+    words = ("--to", name, "--type", "many", "--channel", "console:team", "--from", "ci")
+    ids = [desk.sent(*words, f"text {n}")["id"] for n in range(2)]
+    ended = [desk.handled(id) for id in ids]
+    assert [one["state"] for one in ended] == ["dead", "dead"]
+    assert all(one["reason"] == "the turn failed: exit 1: gone" for one in ended)
+    assert ended[0]["outcome"]["together_with"] == ids[1]
+    assert desk.wakebus("dead", "retry", ids[0]).status == 0
+    assert desk.handled(ids[0])["outcome"].get("together_with") is None
+    assert prompts.read_text().count("text 0") == 2 and prompts.read_text().count("text 1") == 1
