@@ -4,6 +4,7 @@ Text and files to `platform:chat_id`. The contract: ADAPTERS.md. A platform is o
     base       what an adapter is, its values       errors     what went wrong, by what to do
     abilities  what it may be able to do beyond     channel    the channel token
     registry   adapters, by entry point             sanitize   text without control characters
+    platform_names  ours, and Hermes's own
 
     kit/       what platform files are written with settings/  where values come from
     platforms/ one file for each                    markdown/  Markdown to a chat's own markup

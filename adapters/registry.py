@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 
 from wakebus.adapters.base import Adapter
 from wakebus.adapters.errors import BrokenAdapter, UnknownAdapter
+from wakebus.adapters.platform_names import ONLY_HERMES
 from wakebus.adapters.sanitize import line
 
 GROUP = "wakebus.adapters"
@@ -69,6 +70,8 @@ def load(platform: str, installed: Mapping[str, EntryPoint] | None = None) -> ty
 def _unknown(platform: str, names: list[str]) -> UnknownAdapter:
     near = difflib.get_close_matches(platform.lower(), names, n=3)
     hint = f"; did you mean {' or '.join(near)}?" if near else ""
+    if platform.lower() in ONLY_HERMES:
+        hint = "; only a gateway of Hermes has it"
     return UnknownAdapter(
         f"no adapter for the platform {platform!r}{hint} (known: {', '.join(names) or 'none'})",
         near=near,

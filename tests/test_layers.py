@@ -23,7 +23,9 @@ FOLDERS = ("broker", "adapters", "plugin")
 # What every room of a package may import: the files of the package's own folder, but its face.
 GROUND: Final = {
     "broker": {"errors", "paths", "address", "settings"},
-    "adapters": {"abilities", "base", "channel", "errors", "registry", "sanitize"},
+    "adapters": {
+        *("abilities", "base", "channel", "errors", "platform_names", "registry", "sanitize")
+    },
     "plugin": set[str](),
 }
 
@@ -48,6 +50,7 @@ PURE: Final = (
     "adapters.base",
     "adapters.channel",
     "adapters.errors",
+    "adapters.platform_names",
     "adapters.sanitize",
     "adapters.kit",
     "adapters.markdown",

@@ -3,7 +3,7 @@ The service that takes texts to chats: endpoint `courier`, one message at a time
 
 Rule 1: what becomes of a message is handler.py's. Rule 2: a courier never starts a broker and never
 gives up: it waits for its name. Rule 3: told to stop, or without its name, it begins nothing more.
-Rule 4: its state stands in a file (status_file.py), on which nothing rests.
+Rule 4: its state stands in a file (status_file.py), on which no delivery rests.
 """
 
 import logging
@@ -21,6 +21,7 @@ from wakebus.adapters.courier.delivery_log import DeliveryLog
 from wakebus.adapters.courier.handler import Courier
 from wakebus.adapters.courier.lane_backoff import backoff
 from wakebus.adapters.courier.status_file import StatusFile
+from wakebus.adapters.inspect.set_up import PlatformsSetUp
 from wakebus.adapters.settings.environment import Environment
 from wakebus.adapters.transports import transports
 from wakebus.broker import Client
@@ -69,7 +70,8 @@ def run(stop: threading.Event, *, echo: TextIO | None = None, takeover: bool = F
     delivery_log = DeliveryLog(folder / LOG)
     env = Environment()
     courier = Courier(transports(folder, echo), delivery_log, env=env, folder=folder)
-    status = StatusFile(folder, courier.admission.state, time.time(), env.file.absolute())
+    set_up = PlatformsSetUp(env, Environment({}, env.file, warn=lambda *_: None))
+    status = StatusFile(folder, courier.admission.state, time.time(), env.file.absolute(), set_up)
     # The client first: it waits for the broker, which makes the folder.
     if client := persist(Client, stop):
         with client:

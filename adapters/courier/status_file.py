@@ -1,14 +1,16 @@
 """
 How the courier is, for people who look: `bus/courier.json`.
 
-    {"pid", "started", "at", "settings", "platforms": {name: {"circuit": "closed|open|probing",
-     "until", "why", "held", "sent", "rejected", "not_sent", "uncertain", "last_error",
-     "last_error_at", "chats_held", "throttled_until"}}}
+    {"pid", "started", "at", "settings", "set_up": {name: {"state", "problem", "home",
+     "inherited"}}, "platforms": {name: {"circuit": "closed|open|probing", "until", "why", "held",
+     "sent", "rejected", "not_sent", "uncertain", "last_error", "last_error_at", "chats_held",
+     "throttled_until"}}}
 
-Times are Unix seconds; `settings` is the path of the `.env` that it reads; `chats_held` counts the
-chats with a circuit that is not closed; `until` and `why` stand there while a circuit is not
-closed, and `throttled_until` while the platform asks to wait. The counts are of this process.
-Rule 1: 0600, replaced whole, at most once a second, and nothing rests on it. Rule 2: no text of a
+Times are Unix seconds; `settings` is the path of the `.env` that it reads, `set_up` the platforms
+that it has an adapter for (inspect/set_up.py); `chats_held` counts the chats with a circuit that is
+not closed; `until` and `why` stand there while a circuit is not closed, and `throttled_until` while
+the platform asks to wait. The counts are of this process.
+Rule 1: 0600, replaced whole, at most once a second; no delivery rests on it. Rule 2: no text of a
 message and no credential. Rule 3: what a dead courier left is told as such. Rule 4: a file that is
 no such file is no state: who reads it trusts nothing in it.
 """
@@ -19,17 +21,18 @@ import math
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeGuard
 
 import psutil
 
+from wakebus.adapters.courier.channel_check import MOST, STATUS
 from wakebus.broker.system.durable_file import replace_file
 
 log = logging.getLogger(__name__)
 
-FILE: Final = "courier.json"
+FILE: Final = STATUS
 EACH_S: Final = 1.0
-MOST: Final = 1 << 20  # bytes that are read
 _LARGEST: Final = 1e15
 START_SLACK_S: Final = 1.0  # the kernel counts starts in hundredths, and from its own boot
 
@@ -45,9 +48,10 @@ class StatusFile:
         state: Callable[[float], Mapping[str, Any]],
         started: float,
         settings: Path | str = "",
+        set_up: Callable[[], Mapping[str, Any]] = dict,
     ) -> None:
         self._path, self._state, self._started = folder / FILE, state, started
-        self._settings = str(settings)
+        self._settings, self._set_up = str(settings), set_up
         self._written, self._ours = -math.inf, False
         self._shown: str | None = None
         self._said = ""
@@ -68,15 +72,15 @@ class StatusFile:
         """
         if not self._ours or (not anew and abs(now - self._written) < EACH_S):
             return
-        platforms = self._state(now)
-        shown = json.dumps(platforms, sort_keys=True)
+        told = {"set_up": self._set_up(), "platforms": self._state(now)}
+        shown = json.dumps(told, sort_keys=True)
         if shown == self._shown and not anew:
             return
         head = {"pid": os.getpid(), "started": self._started, "at": now}
-        told = {**head, "settings": self._settings, "platforms": platforms}
+        whole = {**head, "settings": self._settings, **told}
         try:
             # Not durable: written each second, and an empty file is no status (rule 4).
-            replace_file(self._path, json.dumps(told).encode(), durable=False)
+            replace_file(self._path, json.dumps(whole).encode(), durable=False)
         except OSError as exc:
             if self._said != str(exc):
                 self._said = str(exc)
@@ -94,6 +98,7 @@ class Status(NamedTuple):
     alive: bool
     platforms: Mapping[str, Mapping[str, Any]]
     settings: str = ""
+    set_up: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
 
 
 def read_status(folder: Path) -> Status | None:
@@ -106,9 +111,11 @@ def read_status(folder: Path) -> Status | None:
         pid, started, at = (_number(found[name]) for name in ("pid", "started", "at"))
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
-    settings = found.get("settings")
+    settings, set_up = found.get("settings"), found.get("set_up")
     path = settings if isinstance(settings, str) else ""
-    return Status(int(pid), started, at, _alive(int(pid), started), platforms, path)
+    rows = set_up.items() if isinstance(set_up, dict) else ()
+    sound = {name: _sound(row) for name, row in rows if isinstance(row, dict)}
+    return Status(int(pid), started, at, _alive(int(pid), started), platforms, path, sound)
 
 
 def elsewhere(status: Status | None, own: Path) -> str:

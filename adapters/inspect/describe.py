@@ -8,7 +8,7 @@ cannot be loaded or made is listed with its error and harms no other.
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from wakebus.adapters import channel
@@ -82,6 +82,13 @@ def idempotency_text(kind: type[Adapter]) -> str:
     if seconds == math.inf:
         return f"a key makes every resend safe{some}"
     return f"a key makes a resend safe for {duration(seconds)}{some}"
+
+
+def missing_text(groups: Sequence[Sequence[str]]) -> str:
+    """Return what to set, of `describe`'s `missing`: the variables of each group."""
+    return ", or ".join(
+        f"{', '.join(first)} and {last}" if first else last for *first, last in groups
+    )
 
 
 def duration(seconds: float) -> str:

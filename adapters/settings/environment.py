@@ -58,7 +58,11 @@ class Values(dict[str, str]):
 
 
 class Environment:
-    """Call it for the values that hold now. Thread-safe: what it keeps is replaced whole."""
+    """
+    Call it for the values that hold now. Thread-safe: what it keeps is replaced whole.
+
+    warn: is told what is wrong in `.env`; for who looks into a file that another one speaks of.
+    """
 
     def __init__(
         self,
@@ -66,6 +70,7 @@ class Environment:
         file: Path | None = None,
         *,
         ticks: Callable[[], float] = time.monotonic,
+        warn: Callable[..., None] = log.warning,
     ) -> None:
         self._process = process
         self.file = hermes_home() / ".env" if file is None else file
@@ -73,8 +78,8 @@ class Environment:
         self._weixin = WeixinAccounts(self.file.parent)
         self._values: LastGood[dict[str, str]] = LastGood(
             self.file,
-            lambda file: _read(file, process),
-            lambda problem: log.warning("%s; what it said before holds for now", problem),
+            lambda file: _read(file, process, warn),
+            lambda problem: warn("%s; what it said before holds for now", problem),
             missing={},
             grace_s=GRACE_S,
             ticks=ticks,
@@ -101,7 +106,7 @@ class Environment:
         return max((at for at, line in enumerate(lines, 1) if place.match(line)), default=0)
 
 
-def _read(file: Path, process: Mapping[str, str]) -> dict[str, str]:
+def _read(file: Path, process: Mapping[str, str], warn: Callable[..., None]) -> dict[str, str]:
     """Return a file's values; raise OSError, whose strerror says why not."""
     text = _decoded(bytes_of(file, MAX_FILE))
     from wakebus.adapters.settings.dotenv import parse  # 14 ms and more
@@ -110,9 +115,9 @@ def _read(file: Path, process: Mapping[str, str]) -> dict[str, str]:
     for name in _names(text, bad_lines) & frozenset(process):
         values.setdefault(name, "")  # an older value of the process must not take its place
     for number in bad_lines[:NAMED]:
-        log.warning("%s:%d: not KEY=VALUE; it is not used", file, number)
+        warn("%s:%d: not KEY=VALUE; it is not used", file, number)
     if len(bad_lines) > NAMED:
-        log.warning("%s: %d more lines are not KEY=VALUE", file, len(bad_lines) - NAMED)
+        warn("%s: %d more lines are not KEY=VALUE", file, len(bad_lines) - NAMED)
     return values
 
 

@@ -1,11 +1,11 @@
 """
-Hermes's own configuration on disk, as far as home channels stand in it: read when one is asked.
+Hermes's own configuration on disk, as far as platforms and their homes stand in it.
 
-Rule 1: only `config.yaml` and the old `gateway.json` beside `.env`, and never written. Rule 2: read
-again when it changed; while it cannot be read, what it said last holds, and the log says why once.
-Rule 3: without anything good so far it is an error that names file and line, never "no home
-channel": there may be one. A variable (home_channel.py) is asked before it and needs no file.
-Rule 4: no line of the file is shown: it holds credentials.
+Rule 1: only `config.yaml` and the old `gateway.json` beside `.env`, read when asked and never
+written. Rule 2: read again when it changed; while it cannot be read, what it said last holds, and
+the log says why once. Rule 3: without anything good so far it is an error that names file and line,
+never "no home channel": there may be one. A variable (home_channel.py) is asked before it and needs
+no file. Rule 4: no line of the file is shown: it holds credentials.
 """
 
 import logging
@@ -15,7 +15,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from wakebus.adapters.errors import BadChannel
-from wakebus.adapters.settings.home_channel import CONFIG, OLD, Home, configured_home
+from wakebus.adapters.settings.home_channel import (
+    CONFIG,
+    OLD,
+    Home,
+    configured_home,
+    configured_platforms,
+)
 from wakebus.broker.errors import WakebusError
 from wakebus.broker.system.cached_file import LastGood, Unusable, json_of, text_of
 
@@ -40,6 +46,13 @@ class HermesConfig:
             raise BadChannel(
                 f"{exc}; mend it, or name the home channel by its variable in $HERMES_HOME/.env"
             ) from exc
+
+    def platforms(self) -> set[str]:
+        """Return the names of the platforms that it speaks of; none where it cannot be read."""
+        try:
+            return configured_platforms(self._config(), self._old())
+        except Unusable:
+            return set()
 
 
 def _last_good(file: Path, parse: Callable[[Path], Any]) -> LastGood[Any]:

@@ -95,6 +95,13 @@ def configured_home(platform: str, config: Any, old: Any) -> Home | None:
     return None
 
 
+def configured_platforms(config: Any, old: Any) -> set[str]:
+    """Return the names of the platforms that `config` (config.yaml) or `old` speaks of."""
+    nested = _value(_value(config, "gateway"), "platforms")
+    blocks = (_value(config, "platforms"), nested, _value(old, "platforms"))
+    return {str(name) for block in blocks if isinstance(block, Mapping) for name in block}
+
+
 def _no_home(channel: Channel) -> str:
     platform, name = channel.platform, home_variable(channel.platform)
     return (

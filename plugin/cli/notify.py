@@ -16,6 +16,7 @@ from typing import Any, Final
 from wakebus.broker import __version__
 from wakebus.broker.client.client import Client
 from wakebus.broker.errors import BadToken, NotRunning, TimedOut, WakebusError
+from wakebus.broker.paths import root_of
 from wakebus.broker.protocol import message as messages
 from wakebus.broker.protocol.outcome import left_open
 from wakebus.broker.protocol.receipt import Answer, Receipt
@@ -126,6 +127,7 @@ def seconds(text: str) -> float:
 def run(args: argparse.Namespace) -> int:
     """Send as `args` say, print, return the exit status."""
     body = body_of(args)
+    check_reply_channel(args, body)
     if args.wait_reply is not None:
         return show_answer(ask(args, body, args.wait_reply), args.json)
     with connect(args.socket) as client:
@@ -204,6 +206,25 @@ def body_of(args: argparse.Namespace) -> dict[str, Any]:
     # An empty channel is what "$WAKEBUS_CHANNEL" gives in a turn without one.
     flags = {"type": args.type, "channel": args.channel or None}
     return fields | {name: value for name, value in flags.items() if value is not None}
+
+
+def check_reply_channel(args: argparse.Namespace, body: Mapping[str, Any]) -> None:
+    """Say what the sender should know of the body's channel. Raises Usage for one that is none."""
+    token = body.get("channel")
+    if not token or not isinstance(token, str):  # the message's own check names what is no text
+        return
+    if token == os.environ.get("WAKEBUS_CHANNEL"):  # an agent carries it; it did not write it
+        return
+    from wakebus.adapters.courier.channel_check import check_channel  # 3 ms
+
+    try:
+        # Beside another socket stands another courier's file.
+        folder = "" if args.socket is not None else f"{root_of('HERMES_BUS_ROOT')}/bus"
+        note = check_channel(token, folder)
+    except WakebusError as exc:
+        raise Usage(exc.text, **exc.data) from exc
+    if note:
+        echo(f"note: {note}", error=True)
 
 
 def _text(given: str) -> str:

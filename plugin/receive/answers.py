@@ -15,9 +15,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from wakebus.adapters import channel as channels
-from wakebus.adapters import registry
 from wakebus.adapters.base import COURIER
+from wakebus.adapters.courier.preflight import Preflight
 from wakebus.broker import Client, Delivery
 from wakebus.broker.errors import (
     Fenced,
@@ -28,6 +27,7 @@ from wakebus.broker.errors import (
     Undecided,
     WakebusError,
 )
+from wakebus.broker.paths import bus_dir
 from wakebus.broker.protocol import message as messages
 from wakebus.broker.protocol import wire
 from wakebus.plugin.receive.host import Told
@@ -43,8 +43,24 @@ _TOLD: Final = 1500  # characters of an answer that nobody took, kept in the out
 class Answers:
     """Sends what an endpoint has to say; `stop` ends the repeating."""
 
-    def __init__(self, client: Client, endpoint: str, stop: threading.Event) -> None:
+    def __init__(
+        self,
+        client: Client,
+        endpoint: str,
+        stop: threading.Event,
+        preflight: Preflight | None = None,
+    ) -> None:
         self._client, self._endpoint, self._stop = client, endpoint, stop
+        self._preflight = preflight or Preflight(bus_dir())
+
+    def obstacle(self, delivery: Delivery, reply: Reply) -> str:
+        """Return why no answer could go to the chat that `reply` means, "" where it can or may."""
+        named = delivery.message.channel
+        if not named or reply in ("sender", "none"):
+            return ""
+        channel = _channel(delivery, reply) or named
+        why = self._preflight.obstacle(channel, _say(delivery, channel, ""))
+        return why and f"no answer could go to {channel!r}: {why}"
 
     def answer(self, delivery: Delivery, reply: Reply, text: str) -> dict[str, Told]:
         """
@@ -65,18 +81,15 @@ class Answers:
 
     def show(self, delivery: Delivery, text: str, channel: str = "") -> Told:
         """
-        Hand a print to the courier, if the channel's platform has an adapter and it is known.
+        Hand a print to the courier, unless it surely could not deliver it.
 
         channel: where it goes, if not to the message's own. Raises NotRunning as `answer` does.
         """
         channel = channel or delivery.message.channel
-        try:
-            if (platform := channels.parse(channel).platform) not in registry.known():
-                return not_sent(f"no adapter for {platform}")
-        except WakebusError as exc:
-            return not_sent(exc.text)
-        key = f"print-{delivery.message.id}"
         body = _say(delivery, channel, cut_to_body(text))
+        if why := self._preflight.obstacle(channel, body):
+            return not_sent(why)
+        key = f"print-{delivery.message.id}"
         return {"to": COURIER, **self._send(delivery, COURIER, body, key=key)}
 
     def spoke(self, delivery: Delivery) -> bool:

@@ -101,3 +101,9 @@ class Host(Protocol):
         See that `turn.answer` goes where the newest message's plan says; return what the outcome
         tells of it: `answer`, `channel`, or `unsent`. Raises NotRunning, Fenced.
         """
+
+
+def begins_turn(delivery: Delivery, plan: Plan) -> bool:
+    """Whether the plan begins a turn: not where work had started before and the rule says so."""
+    again = plan.rule.on_redelivery if plan.rule and delivery.started_before else "turn"
+    return plan.context and plan.wake == "immediate" and again == "turn"

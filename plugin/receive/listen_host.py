@@ -2,17 +2,18 @@
 The host of `wakebus listen`: a terminal, with or without a command-line agent.
 
 Rule 1: without an agent there are no turns: match.py gives a terminal no context. Rule 2: sessions
-are what messages call them.
+are what messages call them. Rule 3: no agent is run whose answer surely could not go where the
+channel says.
 """
 
 import os
 from collections.abc import Mapping
 
-from wakebus.broker import Delivery
+from wakebus.broker import Delivery, Refusal
 from wakebus.plugin.processes.cancel import Cancel
 from wakebus.plugin.receive import agent_process
 from wakebus.plugin.receive.answers import Answers
-from wakebus.plugin.receive.host import Told, TurnRequest, TurnResult
+from wakebus.plugin.receive.host import Told, TurnRequest, TurnResult, begins_turn
 from wakebus.plugin.receive.turn_queue import AT_ONCE, Job
 from wakebus.plugin.rules import model
 from wakebus.plugin.rules.match import Plan
@@ -35,8 +36,10 @@ class Listener:
         self.kind: model.HostKind = "agent" if command else "terminal"
         self.prompt_limit = agent_process.prompt_limit(self._command)
 
-    def place(self, delivery: Delivery, plan: Plan) -> Plan:
-        """Sessions are what messages call them."""
+    def place(self, delivery: Delivery, plan: Plan) -> Plan | Refusal:
+        """Sessions are what messages call them; a turn needs a chat that can be reached."""
+        if begins_turn(delivery, plan) and (why := self._answers.obstacle(delivery, plan.reply)):
+            return Refusal(why)
         return plan
 
     def show(self, delivery: Delivery, text: str) -> Told:

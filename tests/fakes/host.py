@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fakes.broker import until
+from wakebus.adapters.courier.preflight import Preflight
 from wakebus.broker import Client, Delivery
 from wakebus.broker.protocol.message import Message
 from wakebus.plugin.prompt.pending_context import Context, context_file
@@ -60,10 +61,11 @@ class Host:
         self.context = Context(context_file(bus or folder, name))
         self.rules = RulesFile(write_rules(folder, *callbacks), required=True)
         environ = {**os.environ, "FOLDER": str(folder)}
+        answers = Answers(self.client, name, self.stop, Preflight(bus or folder))
         self.dispatch = Dispatch(
             name,
             self.rules,
-            Listener(name, Answers(self.client, name, self.stop), command, environ),
+            Listener(name, answers, command, environ),
             self.context,
             terminal=TerminalOutput(self.printed),
             environ=environ,

@@ -27,6 +27,7 @@ def _options(parser: Parser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Ask and print."""
     body = {"type": "directive", **notify.body_of(args)}
+    notify.check_reply_channel(args, body)
     return notify.show_answer(notify.ask(args, body, args.wait), args.json)
 
 

@@ -16,13 +16,12 @@ from wakebus.adapters import registry
 from wakebus.adapters.courier.status_file import elsewhere, read_status
 from wakebus.adapters.errors import BadSetting
 from wakebus.adapters.inspect.check_all import check_all
-from wakebus.adapters.inspect.describe import describe
+from wakebus.adapters.inspect.describe import describe, missing_text
 from wakebus.adapters.settings.environment import Environment
 from wakebus.broker.paths import bus_dir, hermes_home
 from wakebus.plugin.cli.chats.channels_text import (
     COLUMNS,
     courier_words,
-    missing,
     platform_rows,
     settings_words,
 )
@@ -112,7 +111,8 @@ def platforms_to_check(platform: str | None, env: Mapping[str, str]) -> list[str
     found = describe(platform, env, registry.load)
     if found["state"] != "unset":
         return [platform]
-    what = f"set {missing(found)} in $HERMES_HOME/.env" if found["missing"] else ""
+    groups = found["missing"]
+    what = f"set {missing_text(groups)} in $HERMES_HOME/.env" if groups else ""
     raise BadSetting(f"{platform} is not set up: {what or found['problem']}")
 
 

@@ -4,12 +4,12 @@ What `wakebus channels` says, made of the data that it has found.
 Rule 1: pure; `now` is an argument. Rule 2: one row for a platform that is not set up.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from wakebus.adapters.courier.status_file import Status
 from wakebus.adapters.delivery.attachments import megabytes
-from wakebus.adapters.inspect.describe import duration
+from wakebus.adapters.inspect.describe import duration, missing_text
 from wakebus.broker.system.text_table import Column
 from wakebus.plugin.cli.output import show_env_path
 
@@ -36,7 +36,7 @@ def platform_rows(found: Iterable[Described], now: float, *, whole: bool) -> Ite
 
 def _about(one: Described, now: float, whole: bool) -> Iterator[tuple[str, str]]:
     if one["state"] == "unset":
-        yield "needs", f"set {missing(one)}" if one["missing"] else one["problem"]
+        yield "needs", f"set {missing_text(one['missing'])}" if one["missing"] else one["problem"]
     elif one["state"] == "wrong":
         yield "fault", one["problem"]
     if "text" not in one or (one["state"] == "unset" and not whole):
@@ -63,16 +63,6 @@ def courier_words(status: Status | None, now: float) -> str:
 def settings_words(own: str, other: str) -> str:
     """Return the file of the settings that are shown; `other`: what the courier reads instead."""
     return f"{own}; the courier reads {other}, not this one" if other else own
-
-
-def missing(one: Described) -> str:
-    """Return what to set: the variables of each group that would be enough."""
-    return ", or ".join(_and(group) for group in one["missing"])
-
-
-def _and(names: Sequence[str]) -> str:
-    *first, last = names
-    return f"{', '.join(first)} and {last}" if first else last
 
 
 def _setup(one: Described, whole: bool) -> Iterator[tuple[str, str]]:

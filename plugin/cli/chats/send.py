@@ -14,11 +14,12 @@ from typing import Any, Final
 
 from wakebus.adapters import channel, registry
 from wakebus.adapters.base import COURIER, File, Outgoing
+from wakebus.adapters.channel import Channel
 from wakebus.adapters.courier.status_file import elsewhere, read_status
 from wakebus.adapters.delivery import attachments
 from wakebus.adapters.delivery.adapter_calls import GuardedAdapter
 from wakebus.adapters.delivery.deliver import check_size, reply_to_of
-from wakebus.adapters.errors import BadChannel, Unavailable
+from wakebus.adapters.errors import BadChannel, Unavailable, UnknownAdapter
 from wakebus.adapters.settings.environment import Environment
 from wakebus.broker.client.client import Client
 from wakebus.broker.errors import TimedOut, Undecided, WakebusError
@@ -88,10 +89,10 @@ def _options(parser: Parser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Check the channel, hand text and file to the courier, wait, print."""
     body = body_of(args)
+    asked = channel_of(args.channel)
     settings = Environment()
     env = settings()
-    check_home(args.channel, settings.file)
-    asked = channel.parse(args.channel)
+    check_home(asked, settings.file)
     chat = GuardedAdapter.resolve(asked, env)  # a wrong one is told before anything is queued
     if asked.chat_id is None:  # what is shown is where it goes
         body["channel"] = chat.token or args.channel
@@ -126,17 +127,27 @@ def body_of(args: argparse.Namespace) -> dict[str, Any]:
     return body
 
 
-def check_home(token: str, own: Path) -> None:
+def channel_of(token: str) -> Channel:
+    """Return the channel, of a platform that has an adapter. Raises Usage."""
+    try:
+        named = channel.parse(token)
+        registry.load(named.platform)
+    except (BadChannel, UnknownAdapter) as exc:
+        raise Usage(exc.text, **exc.data) from exc
+    return named
+
+
+def check_home(named: Channel, own: Path) -> None:
     """
     Say that the courier reads another `.env` than `own`, if it does.
 
     Raises BadChannel for a bare platform then: its home channel and its account are others there.
     """
     other = elsewhere(read_status(bus_dir()), own)
-    if other and channel.parse(token).chat_id is None:
+    if other and named.chat_id is None:
         raise BadChannel(
-            f"{token}: the courier reads {other}, not {own}; its home channel and its account may"
-            f" be others there. Write the chat, as {token}:CHAT_ID, or use that home:"
+            f"{named.token}: the courier reads {other}, not {own}; its home channel and its account"
+            f" may be others there. Write the chat, as {named.token}:CHAT_ID, or use that home:"
             f" HERMES_HOME={Path(other).parent}"
         )
     if other:

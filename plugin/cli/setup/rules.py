@@ -12,7 +12,9 @@ import time
 from pathlib import Path
 from typing import Any, Final, get_args
 
+from wakebus.adapters.courier.channel_check import check_channel
 from wakebus.broker.errors import WakebusError
+from wakebus.broker.paths import bus_dir
 from wakebus.broker.protocol import message as messages
 from wakebus.broker.protocol.message import Message
 from wakebus.broker.protocol.topics import check_topic
@@ -96,6 +98,8 @@ def run_test(args: argparse.Namespace) -> int:
         return _fail(*map(str, exc.problems))
     except WakebusError as exc:
         return _fail(exc.text)
+    if args.channel and (why := _refused(args.channel)):
+        echo(f"note: {why}", error=True)
     known = args.topic is None
     plan = match.plan(rules, message, args.host, sender_known=known, topic=args.topic or "")
     if args.json:
@@ -103,6 +107,14 @@ def run_test(args: argparse.Namespace) -> int:
     else:
         echo("\n".join(_lines(_report(rules, plan, message, color=colored()))), styled=True)
     return 0
+
+
+def _refused(token: str) -> str:
+    """Return why `notify-hermes` would refuse a channel, or what it would note."""
+    try:
+        return check_channel(token, str(bus_dir()))
+    except WakebusError as exc:
+        return f"senders refuse it: {exc.text}"
 
 
 def _fail(*lines: str) -> int:

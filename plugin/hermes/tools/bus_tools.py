@@ -32,6 +32,7 @@ from wakebus.plugin.hermes.tools.broker_calls import SEND_S, tool_connection
 if TYPE_CHECKING:
     from wakebus.broker import Client, Receipt
     from wakebus.plugin.hermes.runtime import Runtime
+    from wakebus.plugin.hermes.shared.turn_tracker import TrackedTurn
 
 log = logging.getLogger("wakebus")
 
@@ -84,7 +85,7 @@ def handler(runtime: "Runtime", act: Act) -> Callable[..., str]:
 def bus_send(runtime: "Runtime", args: Args, facts: Mapping[str, Any]) -> ToolResult:
     """Send one message; return its state, what that means, and its id."""
     target, type_, text = (_required(args, name) for name in ("target", "type", "text"))
-    channel, wait = _channel(runtime, args), _wait_seconds(args)
+    channel, wait = _channel(runtime, args, facts), _wait_seconds(args)
     given = {name: _optional(args, name) for name in ("session", "wake", "reply_to", "id")}
     fields: dict[str, Any] = {name: value for name, value in given.items() if value}
     with tool_connection(runtime) as (client, sender, token):
@@ -108,8 +109,7 @@ def _send_proven(
 
 def _causality(runtime: "Runtime", sender: str, facts: Mapping[str, Any]) -> ToolResult:
     """Return cause, hops and path, where the bus started the turn that calls, else that none."""
-    task, session = (str(facts.get(name) or "") for name in ("task_id", "session_id"))
-    turn = runtime.tracker.running(task_id=task, session_id=session)
+    turn = _running_turn(runtime, facts)
     if turn is None:  # a person's, though one of ours may run in another session
         return {"outside_turn": True}
     from wakebus.broker.protocol.message import MAX_PATH
@@ -117,6 +117,12 @@ def _causality(runtime: "Runtime", sender: str, facts: Mapping[str, Any]) -> Too
     message = turn.order.delivery.message
     path = (*message.path, sender)[-MAX_PATH:]
     return {"cause": message.id, "hops": message.hops + 1, "path": path}
+
+
+def _running_turn(runtime: "Runtime", facts: Mapping[str, Any]) -> "TrackedTurn | None":
+    """Return the turn of ours that calls, None where another one does."""
+    task, session = (str(facts.get(name) or "") for name in ("task_id", "session_id"))
+    return runtime.tracker.running(task_id=task, session_id=session)
 
 
 def _wait_for_outcome(client: "Client", receipt: "Receipt", wait: float) -> "Receipt":
@@ -161,11 +167,29 @@ def _count_sent(runtime: "Runtime", id: str) -> None:
     ask_host(runtime.host, "remember_sent", id)
 
 
-def _channel(runtime: "Runtime", args: Args) -> str | None:
+def _channel(runtime: "Runtime", args: Args, facts: Mapping[str, Any]) -> str | None:
     """Return the channel: as stated ("" for none), else the chat of the session that calls."""
-    if args.get("channel") is not None:
-        return _optional(args, "channel") or None
-    return ask_host(runtime.host, "channel") or None
+    if args.get("channel") is None:
+        return ask_host(runtime.host, "channel") or None
+    token = _optional(args, "channel")
+    if token and token not in _own_channels(runtime, facts):
+        from wakebus.adapters.courier.channel_check import check_channel
+
+        try:
+            check_channel(token, "")
+        except WakebusError as exc:
+            raise BadCall(exc.text, step=exc.data.get("step", _NO_CHANNEL)) from exc
+    return token or None
+
+
+def _own_channels(runtime: "Runtime", facts: Mapping[str, Any]) -> set[str]:
+    """Return the channels that the caller has not made up: of its chat, and of its turn's text."""
+    turn = _running_turn(runtime, facts)
+    of_turn = turn.order.delivery.message.channel if turn else ""
+    return {ask_host(runtime.host, "channel") or "", of_turn}
+
+
+_NO_CHANNEL: Final = "Give platform:chat_id, or omit channel for the chat of this session."
 
 
 def _required(args: Args, name: str) -> str:
@@ -215,7 +239,7 @@ def bus_status(runtime: "Runtime", args: Args, facts: Mapping[str, Any]) -> Tool
 
 def bus_info(runtime: "Runtime", args: Args, facts: Mapping[str, Any]) -> ToolResult:
     """Return how this session stands with the bus; also where there is no broker."""
-    return {**status(runtime), "channel": _channel(runtime, {}) or ""}
+    return {**status(runtime), "channel": _channel(runtime, {}, facts) or ""}
 
 
 def bus_read(runtime: "Runtime", args: Args, facts: Mapping[str, Any]) -> ToolResult:

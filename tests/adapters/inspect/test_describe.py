@@ -12,7 +12,12 @@ from fakes.cards import card as card_of
 from wakebus.adapters import registry
 from wakebus.adapters.base import Adapter, Capabilities, Limit
 from wakebus.adapters.errors import BadSetting, BrokenAdapter
-from wakebus.adapters.inspect.describe import describe, duration, idempotency_text
+from wakebus.adapters.inspect.describe import (
+    describe,
+    duration,
+    idempotency_text,
+    missing_text,
+)
 from wakebus.adapters.platforms.console import Console
 
 HUSH = "hush-hush-7f3a"
@@ -43,6 +48,11 @@ def test_not_set_up() -> None:
     both = [["FEISHU_APP_ID", "FEISHU_APP_SECRET"], ["FEISHU_WEBHOOK_URL"]]
     assert found["missing"] == both
     assert feishu(FEISHU_WEBHOOK_URL="https://h/hook/x")["state"] == "ready"
+
+
+def test_missing_in_words() -> None:
+    """ADP-22.1: groups, each of which is enough."""
+    assert missing_text([["A"], ["B", "C"], ["D", "E", "F"]]) == "A, or B and C, or D, E and F"
 
 
 def test_wrong() -> None:

@@ -31,6 +31,18 @@ def say(home: Path, text: str, name: str = "config.yaml") -> None:
     draft.replace(home / name)
 
 
+def test_the_platforms_that_it_speaks_of(home: Path) -> None:
+    """ADP-7.8: of both files and both places; none of one that is broken."""
+    assert HermesConfig(home).platforms() == set()
+    say(home, "platforms: {a: {}}\ngateway: {platforms: {b: {}, 7: {}}}\n")
+    say(home, '{"platforms": {"c": {}}}', "gateway.json")
+    assert HermesConfig(home).platforms() == {"a", "b", "7", "c"}
+    say(home, BROKEN)
+    assert HermesConfig(home).platforms() == set()
+    say(home, "platforms: [a]\ngateway: x\n")
+    assert HermesConfig(home).platforms() == {"c"}
+
+
 def test_a_bare_platform_by_config_yaml(home: Path) -> None:
     """ADP-7.6, B9: through the one environment, thread included; an explicit chat stays."""
     say(home, GOOD)

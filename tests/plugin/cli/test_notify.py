@@ -1,6 +1,7 @@
 """`notify-hermes` as people run it: every flag, every refusal, every exit status of a live bus."""
 
 import json
+import os
 from collections.abc import Callable
 
 import pytest
@@ -236,6 +237,62 @@ def test_usage(desk: Desk, here: InProcess, case: str) -> None:
     assert done.status == 2, done
     assert says in done.err and "Traceback" not in done.err
     assert says in done.json["error"]["text"] and done.json["error"]["retry"] is False
+
+
+CHANNELS: dict[str, str] = {
+    "nope:1": "no platform 'nope' is known",
+    "telegramm:1": "did you mean telegram?",
+    "Mattermots": "did you mean mattermost?",
+    "a b": "'a b' is no platform",
+    " ": "empty",
+    ":x": "is no platform",
+    "telegram:": "no chat id after the colon",
+    "telegram:1?thread=": "no thread",
+    "telegram:\x1b[2J": "U+001B",
+    "tele\u202egram:1": "U+202E",
+    "x" * 600: "the limit is 512",
+}
+
+
+@pytest.mark.parametrize("channel", CHANNELS)
+def test_a_channel_that_nobody_can_reach(
+    desk: Desk, to: str, here: InProcess, channel: str
+) -> None:
+    """ADP-7.8: exit 2 at once, as an option and in the body, for `ask` too; nothing is sent."""
+    words, body = ("--to", to, "--from", "ci"), json.dumps({"text": "x", "channel": channel})
+    for done in (
+        here.notify(*words, "--channel", channel, "--json", "x"),
+        here.notify(*words, "--json", "--body", body),
+        here.wakebus("ask", to, "x", "--from", "ci", "--channel", channel, "--json"),
+    ):
+        assert done.status == 2 and CHANNELS[channel] in done.err and "\x1b" not in done.both, done
+        assert done.json["error"]["code"] == "usage"
+    with desk.client() as bus:
+        assert not [*bus.inbox(to)]
+
+
+def test_a_channel_that_may_be_reached_elsewhere(
+    desk: Desk, to: str, here: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ADP-7.8: what only Hermes has passes, what is not set up here too, with a note; so does the
+    channel of an agent's own turn, whatever it is."""
+    words = ("--to", to, "--from", "ci", "hi", "--channel")
+    status = desk.root / "bus" / "courier.json"
+    row = {"problem": "set A_TOKEN in $HERMES_HOME/.env", "home": ""}
+    status.write_text(json.dumps({"pid": os.getpid(), "settings": "/h", "set_up": {"slack": row}}))
+    try:
+        for channel in ("whatsapp:1", "signal", "telegram:1"):
+            done = here.notify(*words, channel)
+            assert done.status == 0 and not done.err, done
+        done = here.notify(*words, "slack:C1")
+        assert done.status == 0 and done.err.startswith("note: slack is not set up here"), done
+        done = here.notify(*words, "slack:C1", "--socket", str(desk.root / "bus" / "broker.sock"))
+        assert "note" not in done.err
+    finally:
+        status.unlink()
+    monkeypatch.setenv("WAKEBUS_CHANNEL", "app:42")
+    assert here.notify(*words, "app:42").status == 0
+    assert here.notify(*words, "app:43").status == 2
 
 
 @pytest.mark.parametrize("to", ["a.b", "a b", "", "é", "x" * 65, "a\nb"])

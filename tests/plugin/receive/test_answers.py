@@ -3,6 +3,7 @@
 import secrets
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from fakes.broker import Broker, until
 from fakes.host import deliver
 from fakes.program import frozen
+from wakebus.adapters.courier.preflight import Preflight
 from wakebus.broker import Client, Delivery
 from wakebus.broker.errors import Fenced, NotRunning
 from wakebus.broker.protocol.message import Message
@@ -27,7 +29,8 @@ class Desk:
         self.address, self.stop = address, threading.Event()
         self.lead, self.alpha, self.id = (f"{n}{secrets.token_hex(5)}" for n in ("lead", "a", "m"))
         self.client = Client(address, timeout=1.0)
-        self.answers = Answers(self.client, self.lead, self.stop)
+        nowhere = Preflight(Path("/nowhere"))  # no courier has written anything there
+        self.answers = Answers(self.client, self.lead, self.stop, nowhere)
         self.clients = [self.client]
         self.client.register(self.lead, lambda _: None)
 
@@ -150,7 +153,11 @@ def test_a_courier_that_never_ran(own_desk: Desk) -> None:
 
 @pytest.mark.parametrize(
     ("channel", "reason"),
-    [("nosuch:c", "no adapter for nosuch"), ("", "empty"), ("con sole:c", "no platform")],
+    [
+        ("nosuch:c", "no adapter for the platform 'nosuch'"),
+        ("", "empty"),
+        ("con sole:c", "no platform"),
+    ],
 )
 def test_a_print_for_no_chat(desk: Desk, channel: str, reason: str) -> None:
     """Without an adapter it is not the courier's."""

@@ -2,11 +2,14 @@
 
 import threading
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from fakes.host import deliver
-from wakebus.broker import Client
+from wakebus.adapters.courier.preflight import Preflight
+from wakebus.broker import Client, Refusal
 from wakebus.broker.protocol.message import Message
 from wakebus.plugin.processes.cancel import Cancel
 from wakebus.plugin.prompt.label import PromptItem
@@ -16,13 +19,14 @@ from wakebus.plugin.receive.host import Host, TurnRequest
 from wakebus.plugin.receive.listen_host import Listener
 from wakebus.plugin.receive.turn_queue import Job
 from wakebus.plugin.rules.match import plan
-from wakebus.plugin.rules.model import Rules
+from wakebus.plugin.rules.model import Reply, Rule, Rules
 
 MakeMessage = Callable[..., Message]
 
 
 def listener(command: str | None) -> Host:
-    answers = Answers(Client("ipc:///nowhere"), "lead", threading.Event())
+    nowhere = Preflight(Path("/nowhere"))  # no courier has written anything there
+    answers = Answers(Client("ipc:///nowhere"), "lead", threading.Event(), nowhere)
     return Listener("lead", answers, command, {"PATH": "/usr/bin:/bin"})
 
 
@@ -34,6 +38,52 @@ def test_its_kind(command: str | None, kind: str, limit: int | None) -> None:
     """With an agent there are turns; how long a prompt may be depends on the agent."""
     host = listener(command)
     assert (host.kind, host.prompt_limit) == (kind, limit)
+
+
+def rule(**fields: Any) -> Rule:
+    """A rule that begins a turn."""
+    return Rule(match_type=("t",), context=True, **fields)
+
+
+@pytest.mark.parametrize("reply", ["channel", "both", "home"])
+@pytest.mark.parametrize("channel", ["nope:1", "nope", "a b", ":x", "console:", "whatsapp:1"])
+def test_no_turn_whose_answer_cannot_go_there(
+    make: MakeMessage, reply: Reply, channel: str
+) -> None:
+    """RULES-3.10: refused, naming the channel; also where the sender would have an answer."""
+    message = make(type="t", channel=channel)
+    chosen = plan(Rules(callbacks=(rule(reply=reply),)), message, "agent")
+    placed = listener("cat").place(deliver(message), chosen)
+    if (reply, channel) == ("home", "console:"):
+        assert placed == chosen, "a home that the courier may have"
+    else:
+        assert isinstance(placed, Refusal) and placed.reason.startswith("no answer could go to ")
+
+
+@pytest.mark.parametrize(
+    ("fields", "again"),
+    [
+        ({"reply": "sender"}, False),
+        ({"reply": "none"}, False),
+        ({"reply": "channel", "wake": "next_turn"}, False),
+        ({"reply": "channel", "on_redelivery": "context"}, True),
+    ],
+)
+def test_what_needs_no_chat_is_not_asked_for_one(
+    make: MakeMessage, fields: dict[str, Any], again: bool
+) -> None:
+    """RULES-3.10: an answer that goes elsewhere, and a text that begins no turn."""
+    message = make(type="t", channel="nope:1")
+    chosen = plan(Rules(callbacks=(rule(**fields),)), message, "agent")
+    delivery = deliver(message, started=again)
+    assert listener("cat").place(delivery, chosen) == chosen
+
+
+def test_no_channel_is_none_that_is_wrong(make: MakeMessage) -> None:
+    """RULES-3.10: the answer is printed in the terminal then."""
+    message = make(type="t")
+    chosen = plan(Rules(callbacks=(rule(reply="channel"),)), message, "agent")
+    assert listener("cat").place(deliver(message), chosen) == chosen
 
 
 def test_a_turn_runs_the_command(make: MakeMessage) -> None:

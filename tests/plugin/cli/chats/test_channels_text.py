@@ -11,7 +11,6 @@ from wakebus.broker.system.text_table import text_table
 from wakebus.plugin.cli.chats.channels_text import (
     COLUMNS,
     courier_words,
-    missing,
     platform_rows,
     state_words,
 )
@@ -89,13 +88,6 @@ def test_what_is_wrong() -> None:
 def test_one_that_needs_nothing() -> None:
     """ADP-22.1: it has its row, though there is nothing to tell of it."""
     assert "console   ready  -      -" in shown(facts("console"), facts("dingtalk"))
-
-
-def test_missing() -> None:
-    """Groups, each of which is enough."""
-    assert (
-        missing({"missing": [["A"], ["B", "C"], ["D", "E", "F"]]}) == "A, or B and C, or D, E and F"
-    )
 
 
 @pytest.mark.parametrize(

@@ -75,13 +75,13 @@ def test_once_per_key(desk: Desk) -> None:
 @pytest.mark.parametrize(
     ("channel", "status", "says"),
     [
-        ("consle:demo", 1, "did you mean console?"),
-        ("carrier-pigeon:7", 1, "no adapter for the platform 'carrier-pigeon'"),
-        ("console:", 1, "no chat id after the colon"),
+        ("consle:demo", 2, "did you mean console?"),
+        ("carrier-pigeon:7", 2, "no adapter for the platform 'carrier-pigeon'"),
+        ("console:", 2, "no chat id after the colon"),
         ("console:../../etc/passwd", 1, "console"),
         ("console", 1, "CONSOLE_HOME_CHANNEL"),
-        ("con sole:x", 1, "no platform"),
-        ("console:a\x1b[2J", 1, "control"),
+        ("con sole:x", 2, "no platform"),
+        ("console:a\x1b[2J", 2, "control"),
         ("", 2, "the channel is empty"),
     ],
 )
@@ -407,4 +407,4 @@ def test_a_dry_run_of_what_cannot_be_sent(own_desk: Desk) -> None:
     assert done.status == 1 and "FEISHU_APP_ID" in done.err
     assert f"not set in {own_desk.root}/.env" in done.err
     done = own_desk.wakebus("send", "--dry-run", "consle:demo", "x", "--json")
-    assert done.status == 1 and "did you mean console?" in done.json["error"]["text"]
+    assert done.status == 2 and "did you mean console?" in done.json["error"]["text"]

@@ -87,6 +87,16 @@ def test_test_shows_what_would_happen(capsys: Captured) -> None:
     assert "[task_done] cli: all {type}" in out and "reply    channel" in out
 
 
+def test_test_says_what_senders_refuse(capsys: Captured) -> None:
+    """ADP-7.8: a note; what would happen is shown all the same."""
+    assert call("test", "--type", "task_done", "--channel", "telegramm:1", "x") == 0
+    told = capsys.readouterr()
+    assert "senders refuse it" in told.err and "did you mean telegram?" in told.err
+    assert "context  immediate: starts a turn, in telegramm:1" in told.out
+    assert call("test", "--channel", "whatsapp:1", "x") == 0
+    assert not capsys.readouterr().err
+
+
 def test_test_as_json(capsys: Captured) -> None:
     """The sender's wake lowers, the session counts."""
     argv = [

@@ -145,6 +145,19 @@ def test_the_channel_is_this_sessions_chat_unless_stated(
     assert box.got[0].channel == sent == told.get("channel", "")
 
 
+@pytest.mark.parametrize("channel", ["nope:1", "telegramm:1", "a b", ":x", "telegram:"])
+def test_a_channel_that_nobody_can_reach(station: MakeStation, box: Box, channel: str) -> None:
+    """HERMES-5.4, ADP-7.8: an error with near names, and nothing is sent; the own chat's passes."""
+    one = station().join("gateway")
+    call, args = caller(one), {"target": box.name, "type": "ack", "text": "t", "wait_s": 15}
+    told = call("bus_send", **args, channel=channel)
+    assert told["code"] == "usage" and channel in told["error"] and told["next"], told
+    assert ("did you mean telegram?" in told["error"]) is (channel == "telegramm:1")
+    assert not box.got
+    one.runtime.host.chat = channel
+    assert call("bus_send", **args, channel=channel)["state"] == "handled"
+
+
 def test_a_send_from_a_turn_of_the_bus_says_so(
     station: MakeStation, box: Box, name: str, make: Callable[..., Message]
 ) -> None:
