@@ -19,6 +19,7 @@ OURS: Final = {
     "wakebus.broker.system.fork_safety",
     "wakebus.broker.system.zmq_options",
     "wakebus.broker.protocol.message",
+    "wakebus.broker.protocol.outcome",
     "wakebus.broker.address",
     "wakebus.broker.paths",
     "wakebus.broker.client.pending_request",
