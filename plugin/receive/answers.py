@@ -74,22 +74,23 @@ class Answers:
         if reply in ("sender", "both"):
             told["answer"] = self.to_sender(delivery, text)
         if channel := _channel(delivery, reply):
-            told["channel"] = _with_text(self._to_chat(delivery, channel, text), text)
+            told["channel"] = _with_text(self.to_chat(delivery, channel, text), text)
         elif reply in ("channel", "both", "home"):
             told["channel"] = _with_text(not_sent("the message names no channel"), text)
         return told or unsent(text)
 
-    def show(self, delivery: Delivery, text: str, channel: str = "") -> Told:
+    def show(self, delivery: Delivery, text: str, channel: str = "", what: str = "print") -> Told:
         """
         Hand a print to the courier, unless it surely could not deliver it.
 
-        channel: where it goes, if not to the message's own. Raises NotRunning as `answer` does.
+        channel: where it goes, if not to the message's own. what: each is handed over once of a
+        message. Raises NotRunning as `answer` does.
         """
         channel = channel or delivery.message.channel
         body = _say(delivery, channel, cut_to_body(text))
         if why := self._preflight.obstacle(channel, body):
             return not_sent(why)
-        key = f"print-{delivery.message.id}"
+        key = f"{what}-{delivery.message.id}"
         return {"to": COURIER, **self._send(delivery, COURIER, body, key=key)}
 
     def spoke(self, delivery: Delivery) -> bool:
@@ -114,7 +115,8 @@ class Answers:
         told = self._send(delivery, message.sender, body, reply_to=message.id, key=key)
         return _with_text(told, text)
 
-    def _to_chat(self, delivery: Delivery, channel: str, text: str) -> Told:
+    def to_chat(self, delivery: Delivery, channel: str, text: str) -> Told:
+        """Queue `text` for the courier as the answer. Raises as `answer` does."""
         key = _key("say", delivery.message.id, text)
         body = _say(delivery, channel, cut_to_body(text))
         return {"to": COURIER, **self._send(delivery, COURIER, body, queue=True, key=key)}

@@ -46,7 +46,7 @@ from wakebus.plugin.receive.turn_queue import (
     start_jobs,
 )
 from wakebus.plugin.rules.load import RulesFile
-from wakebus.plugin.rules.match import Plan, plan
+from wakebus.plugin.rules.match import Plan, is_notice, plan
 from wakebus.plugin.rules.model import PLAIN, OnRedelivery
 from wakebus.plugin.rules.render import RenderTarget, render
 from wakebus.plugin.rules.sanitize import sanitize_line
@@ -143,8 +143,11 @@ class Dispatch:
         if command:
             command.join()
         outcome = _whole(outcome)
-        failed = job.failed if job else failure_of_actions(outcome["actions"])
-        return refusal(failed, outcome) if failed else outcome
+        reason = job.failed if job else failure_of_actions(outcome["actions"])
+        if not reason:
+            return outcome
+        worked = job is not None or any(done["what"] == "command" for done in outcome["actions"])
+        return refusal(reason, outcome) if worked else Refusal(reason, outcome)
 
     # --- print and command ----------------------------------------------------------------
 
@@ -153,7 +156,9 @@ class Dispatch:
         if chosen.prints == "channel" and delivery.message.channel:
             shown = self._render(chosen.print_format, delivery, "plain", done)
             told = self._host.show(delivery, shown)
-            if told["result"] != "not_sent":
+            # A gateway's terminal is a log that nobody reads.
+            nowhere = self._host.kind == "gateway" and not is_notice(delivery.message)
+            if told["result"] not in ("not_sent", "rejected") or nowhere:
                 return done | told
             done["channel"] = told["reason"]
         text = self._render(chosen.print_format, delivery, "terminal", done)

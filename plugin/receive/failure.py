@@ -56,13 +56,17 @@ def failure_of_turn(turn: TurnResult, *, due: bool) -> str:
 
 
 def failure_of_actions(actions: Sequence[Mapping[str, Any]]) -> str:
-    """Return why the command that was the only action failed, "" where that is not so."""
-    if len(actions) != 1 or actions[0]["what"] != "command":
+    """Return why all that was to be done failed, "" where that is not so."""
+    found = [_failure_of_action(done) for done in actions]
+    return "; ".join(found) if all(found) else ""
+
+
+def _failure_of_action(done: Mapping[str, Any]) -> str:
+    if done["what"] == "print" and "result" in done:
+        return _not_shown(done)
+    if done["what"] != "command" or done.get("cancelled"):
         return ""
-    done = actions[0]
     tail = last_line(str(done.get("tail", "")))
-    if done.get("cancelled"):
-        return ""
     if error := done.get("error"):
         return _reason("command", str(error), tail)
     if done.get("timed_out"):
@@ -71,6 +75,15 @@ def failure_of_actions(actions: Sequence[Mapping[str, Any]]) -> str:
     if done.get("status") == 0:
         return ""
     return _reason("command", how_ended(done.get("status"), done.get("signal", "")), tail)
+
+
+def _not_shown(done: Mapping[str, Any]) -> str:
+    """Return why a print is not in its chat, or not whole, "" where it is, or may be."""
+    missing = done.get("done", 0) < done.get("parts", 0)
+    if done["result"] not in ("not_sent", "rejected") and not missing:
+        return ""
+    where = f" in {done['to']}" if "to" in done else ""
+    return f"not shown{where}: {done.get('reason', done['result'])}"
 
 
 def _reason(what: str, error: str, said: str) -> str:

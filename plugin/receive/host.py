@@ -84,8 +84,11 @@ class Host(Protocol):
         than the rule says), or why that cannot be done now, or never. Nothing is done yet.
         """
 
-    def show(self, delivery: Delivery, text: str) -> Told:
-        """Show a print in the chat of the message's channel; `not_sent`: then the terminal."""
+    def show(self, delivery: Delivery, text: str, what: str = "print") -> Told:
+        """
+        Show a line in the chat of the message's channel, one of each `what`. `not_sent`: not there,
+        by no way; NotNow: it can be tried again. Raises NotRunning, Fenced.
+        """
 
     def ready(self, session: str, job: Job, cancel: Cancel) -> None:
         """Return when a turn of `session` may begin; raises NotNow (then it comes again)."""

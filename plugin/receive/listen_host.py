@@ -42,9 +42,9 @@ class Listener:
             return Refusal(why)
         return plan
 
-    def show(self, delivery: Delivery, text: str) -> Told:
+    def show(self, delivery: Delivery, text: str, what: str = "print") -> Told:
         """Hand the print to the courier."""
-        return self._answers.show(delivery, text)
+        return self._answers.show(delivery, text, what=what)
 
     def ready(self, session: str, job: Job, cancel: Cancel) -> None:
         """Each turn is a process of its own."""

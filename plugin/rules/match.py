@@ -86,6 +86,11 @@ def _default_wake(rule: Rule | None, message: Message, host: HostKind) -> Wake:
     return "next_turn" if message.type in _WAITS or nowhere else "immediate"
 
 
+def is_notice(message: Message) -> bool:
+    """Whether the broker tells here of what became of a message; nobody else sends as it."""
+    return (message.sender, message.type) == ("bus", "notice")
+
+
 def session_of(message: Message) -> str:
     """Return the session at the receiver; "" is the endpoint's default. Never by sender."""
     return message.session or message.channel

@@ -133,6 +133,7 @@ class Adapter:
     def __init__(self, runner: Any, platform: Platform) -> None:
         self.runner, self.platform = runner, platform
         self.config = SimpleNamespace(extra={})
+        self._reply_mode = "thread"  # Mattermost's own (plugins/platforms/mattermost/adapter.py)
         self._active_sessions: dict[str, Any] = {}
         self._pending_messages: dict[str, Any] = {}
         self._session_tasks: dict[str, Any] = {}

@@ -83,7 +83,7 @@ class GatewayHost:
         self._conversations = Conversations(hermes, environ)
         self._sent_from, self._routed = BoundedMap(MAX_SENT), BoundedMap(MAX_ROUTED)
         self._router = SessionRouter(self._conversations, granted, self.session_of_sent)
-        self._sender = LiveSender(self._conversations, answers, stop)
+        self._sender = LiveSender(self._conversations, answers, stop, environ)
         self._turns = GatewayTurns(hermes, tracker, stop, granted, intervals)
         self._spoke = BoundedMap(MAX_ROUTED)
         self._explained = False
@@ -103,9 +103,9 @@ class GatewayHost:
             log.warning("gateway turns are off; what would start one waits. %s", HOW_TO_GRANT)
         return found
 
-    def show(self, delivery: Delivery, text: str) -> Told:
-        """Show a print in the chat by the live adapter, else by ours."""
-        return self._sender.show(delivery, text)
+    def show(self, delivery: Delivery, text: str, what: str = "print") -> Told:
+        """Show a line in the chat by the live adapter, else by the courier."""
+        return self._sender.show(delivery, text, what)
 
     def ready(self, session: str, job: Job, cancel: Cancel) -> None:
         """Return when the session is idle. `cancel` is not looked at: here only a stop ends."""
@@ -132,7 +132,18 @@ class GatewayHost:
                 told["answer"] = self._answers.to_sender(order.delivery, turn.answer)
         if turn.shown is not None:
             told["channel"] = turn.shown
+        elif turn.outcome.get("hidden") and (chat := self._detour(order)):
+            told["channel"] = self._answers.to_chat(order.delivery, chat, turn.answer)
         return told or unsent(turn.answer)
+
+    def _detour(self, order: TurnRequest) -> str:
+        """Return the channel to which the courier takes the answer: Hermes would miss it; or ""."""
+        if order.jobs[-1].plan.reply in ("sender", "none"):
+            return ""
+        whose: Conversation | None = self._routed.get(order.session)
+        if whose is None or not self._router.misdirection(whose):
+            return ""
+        return channel_token(whose.source)
 
     def _conversation_of(self, session: str) -> Conversation:
         found: Conversation | None = self._routed.get(session) or self._router.known(session)
@@ -216,17 +227,20 @@ class GatewayHost:
         """
         Return what Hermes is to deliver instead of `text`, None for the text itself.
 
-        Where the rule says `reply: sender` or `none` the chat sees nothing; the history keeps the
-        answer (agent/turn_finalizer.py:322, 455). Not where answers are shown as they are written.
+        Where the rule says `reply: sender` or `none`, or the courier takes the answer, Hermes shows
+        nothing; the history keeps it (agent/turn_finalizer.py:322, 455). Not where answers are
+        shown as they are written.
         """
         if threading.current_thread().name == "bg-review" or is_silent(text):
             return None
         if self._turns.abandoned.get(session_id):
             return SILENT  # nobody waits for it any more; the chat is still not to see it
         turn = self._tracker.running(session_id=session_id)
-        if turn is None or turn.order.jobs[-1].plan.reply not in ("sender", "none"):
+        if turn is None:
             return None
         order = turn.order
+        if order.jobs[-1].plan.reply not in ("sender", "none") and not self._detour(order):
+            return None
         if self._spoke.get(order.session):
             return None  # a person asked something in the middle; the answer is theirs
         whose: Conversation | None = self._routed.get(order.session)

@@ -1,127 +1,197 @@
 """
-Prints in a chat: by the gateway's live adapter, else by our own.
+Lines of our own in chats (prints): by the gateway's live adapter, else by the courier.
 
 Rule 1: `send` itself is called: Hermes's `_send_with_retry` adds texts and may say it twice. Rule
-2: what came of it is read from the SendResult's fields; the object is true also when it failed
-(gateway/platforms/base.py:1898). Rule 3: a second way only after `not_sent`, or where the platform
-is not in this gateway; never after `uncertain` or `rejected`. It leads to the same chat: a home
-that was found here goes by its id. Rule 4: what is not sent because the platform asks to wait is
-sent again, for a minute.
+2: what came of it is read from the SendResult's fields and the adapter's words (send_result.py).
+Rule 3: what Hermes would post elsewhere than the channel says is not given to it. Rule 4: what was
+certainly not sent is sent again for a while, then it is the courier's; that way too is taken only
+after `not_sent`, or where the platform is not in this gateway; never after `uncertain` or
+`rejected`. It leads to the same chat: a home that was found here goes by its id. Rule 5: a text
+that is no single message there goes in parts, the courier's or ours; what is cut is never called
+sent. Rule 6: nobody is mentioned, and no file is uploaded, by a text from the bus.
 """
 
+import logging
+import re
 import threading
 import time
-from collections.abc import Callable
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
 
 from wakebus.adapters import channel as channels
 from wakebus.adapters.channel import Channel
-from wakebus.adapters.errors import BadChannel
+from wakebus.adapters.delivery.split import split
+from wakebus.adapters.errors import BadChannel, Rejected
+from wakebus.adapters.markdown import quiet, safe
+from wakebus.adapters.sanitize import line
+from wakebus.adapters.settings.redact import redact, secret_values
 from wakebus.broker import Delivery
+from wakebus.broker.errors import NotNow, NotRunning
 from wakebus.plugin.hermes.gateway.conversations import Conversations, canonical_token
+from wakebus.plugin.hermes.gateway.send_result import channel_result, failure_result
 from wakebus.plugin.hermes.host_api.protocol import Unreachable
 from wakebus.plugin.hermes.shared.safe_chat_text import without_uploads
 from wakebus.plugin.receive.answers import Answers, not_sent
 from wakebus.plugin.receive.host import Told
 
-SEND_S: Final = 60.0  # for one send; a long text is several posts
-AGAIN_S: Final = 60.0  # how long a platform may ask to wait
-PAUSE_S: Final = 5.0  # where it does not say how long
-# `send` itself takes files that a text names out of it, and uploads them (weixin.py:1854).
-_EXTRACTS: Final = frozenset({"weixin"})
-_KINDS: Final = {
-    "too_long": "rejected",
-    "bad_format": "rejected",
-    "forbidden": "rejected",
-    "not_found": "rejected",
-    "rate_limited": "not_sent",
-}
-# How adapters of 0.19.0 say that they have not even tried.
-_UNTRIED: Final = (
-    "not connected",
-    "line adapter not connected",
-    "http client not initialized",
-    "teams app not initialized",
-    "no valid session_webhook",
-)
+log = logging.getLogger("wakebus")
+
+SEND_S: Final = 60.0  # for one send
+SOON_S: Final = 5.0  # so long it is sent again before the courier is asked
+AGAIN_S: Final = 60.0  # so long, where that cannot have it
+PAUSE_S: Final = 1.0  # before the second try, where the platform does not say how long; doubled
+STOPPING: Final = "this gateway is leaving the bus"
+# `send` itself uploads files that a text names (weixin:1854, simplex:827).
+_EXTRACTS: Final = frozenset({"simplex", "weixin"})
+_PERSON: Final = re.compile(r"<(?=/?person\b)", re.IGNORECASE)  # Feishu's second way to name one
 
 
-def channel_result(result: Any, now: float) -> Told:
-    """
-    Return the channel result of a SendResult.
+class _Chat(NamedTuple):
+    """Where a line goes: `source` of somebody heard there, or None."""
 
-    success → sent; too_long, bad_format, forbidden, not_found → rejected; rate_limited, and what
-    was not tried → not_sent; anything else → uncertain.
-    """
-    if getattr(result, "success", None) is True:
-        id = getattr(result, "message_id", None)
-        return {"result": "sent", "at": now, **({"id": str(id)} if id is not None else {})}
-    error = str(getattr(result, "error", None) or "")
-    kind = str(getattr(result, "error_kind", None) or "")
-    found = "not_sent" if error.lower().startswith(_UNTRIED) else _KINDS.get(kind, "uncertain")
-    reason = ": ".join(part for part in (kind, error[:300]) if part)
-    answer: Told = {"result": found, "at": now, "reason": reason or "the adapter does not say"}
-    after = getattr(result, "retry_after", None)
-    if found == "not_sent" and isinstance(after, int | float) and after >= 0:
-        answer["retry_after"] = float(after)
-    return answer
+    channel: Channel
+    source: Any
 
 
 class LiveSender:
-    """Sends prints. `stop` ends the waiting."""
+    """Sends lines. `stop` ends the waiting; values of secrets in `environ` are in no reason."""
 
     def __init__(
-        self, conversations: Conversations, answers: Answers, stop: threading.Event
+        self,
+        conversations: Conversations,
+        answers: Answers,
+        stop: threading.Event,
+        environ: Mapping[str, str],
     ) -> None:
         self._conversations, self._hermes = conversations, conversations.hermes
-        self._answers, self._stop = answers, stop
+        self._answers, self._stop, self._environ = answers, stop, environ
 
-    def show(self, delivery: Delivery, text: str) -> Told:
-        """Show `text` in the chat of the message's channel. Raises NotRunning as Answers does."""
+    def show(self, delivery: Delivery, text: str, what: str = "print") -> Told:
+        """
+        Show `text` in the chat of the message's channel; `what`: each is told once of a message.
+
+        Returns sent, queued (the courier has it), not_sent, rejected, uncertain. Raises NotNow
+        while the platform reconnects, NotRunning at our stop, and as Answers does.
+        """
+        told = self._show(delivery, text, what)
+        told.pop("hopeless", None)
+        if "reason" in told:
+            told["reason"] = redact(line(told["reason"]), secret_values(self._environ))
+        if told["result"] not in ("sent", "queued"):
+            id, to = delivery.message.id, line(delivery.message.channel)
+            log.warning("%s of %s to %s: %s: %s", what, id, to, told["result"], told.get("reason"))
+        return told
+
+    def _show(self, delivery: Delivery, text: str, what: str) -> Told:
         try:
             named = channels.parse(delivery.message.channel)
             if named.platform.lower() not in self._hermes.platforms():
                 missing = not_sent(f"no {named.platform} here")
-                return self._by_courier(delivery, named, text, missing)
+                return self._by_courier(delivery, named.token, text, what, missing)
             channel = self._conversations.home(named)
-            if channel is not named:  # the courier may know another home
-                channel = channel._replace(token=canonical_token(channel))
         except BadChannel as exc:
             return not_sent(exc.text)
-        first = self._by_adapter(channel, text)
-        if first["result"] != "not_sent":
-            return first
-        return self._after_not_sent(delivery, channel, text, first)
+        if channel is not named:  # the courier may know another home
+            channel = channel._replace(token=canonical_token(channel))
+        chat = _Chat(channel, next(iter(self._conversations.people(channel)), None))
+        return self._by_gateway(delivery, chat, text, what)
 
-    def _after_not_sent(self, delivery: Delivery, channel: Channel, text: str, first: Told) -> Told:
-        """After `not_sent`: the other way, else the same way while the platform asks to wait."""
-        told = self._by_courier(delivery, channel, text, first)
-        give_up = time.monotonic() + AGAIN_S
-        while told["result"] == "not_sent" and "retry_after" in first:
-            pause = first["retry_after"] or PAUSE_S
-            if time.monotonic() + pause > give_up or self._stop.wait(pause):
+    def _by_gateway(self, delivery: Delivery, chat: _Chat, text: str, what: str) -> Told:
+        def by_courier(first: Told) -> Told:
+            return self._by_courier(delivery, chat.channel.token, text, what, first)
+
+        if why := self._hermes.platform_away(chat.channel.platform, chat.source):
+            told = by_courier(not_sent(why))
+            if told["result"] == "not_sent":
+                raise NotNow(told["reason"])
+            return told
+        if why := self._hermes.misdirection(*chat):
+            return by_courier(not_sent(why))
+        try:
+            parts = self._parts(chat, text)
+        except Rejected as exc:  # the courier may take more in one message
+            told = by_courier(not_sent(exc.text))
+            return {**told, "result": "rejected"} if told["result"] == "not_sent" else told
+        if len(parts) == 1:
+            return self._patiently(chat, parts[0], by_courier)
+        long = not_sent(f"it would take {len(parts)} messages there")
+        told = by_courier(long)
+        return self._in_parts(chat, parts) if told["result"] == "not_sent" else told
+
+    def _parts(self, chat: _Chat, text: str) -> list[str]:
+        """Return the text as it goes out, in parts that are one message each. Raises Rejected."""
+        text = _PERSON.sub("＜", quiet(safe(text)))
+        if chat.channel.platform.lower() in _EXTRACTS:
+            text = without_uploads(text)
+        found = self._hermes.text_limit(*chat)
+        return [text] if found is None else split(text, found.measure, found.limit) or [text]
+
+    def _in_parts(self, chat: _Chat, parts: list[str]) -> Told:
+        """Send them in order, until one is not sent; what is told has the first one's id."""
+        first: Told = {}
+        for number, part in enumerate(parts):
+            try:
+                told = self._patiently(chat, part, None)
+            except (NotNow, NotRunning) as exc:
+                if not number:
+                    raise
+                told = not_sent(exc.text)
+            first = first or told
+            if told["result"] != "sent":
                 break
-            first = told = self._by_adapter(channel, text)
+        else:
+            return {**first, "parts": len(parts), "done": len(parts)}
+        if number:  # some of it is there: again would be twice
+            told = {**told, "result": "uncertain"}
+            told["reason"] = f"{number} of {len(parts)} parts are there, then: {told['reason']}"
+        return {**told, "parts": len(parts), "done": number}
+
+    def _patiently(self, chat: _Chat, text: str, by_courier: Callable[[Told], Told] | None) -> Told:
+        """Send one message; while it is certainly not sent, again, then by the other way."""
+        began, pause, tries = time.monotonic(), PAUSE_S, 1
+        told = self._by_adapter(chat, text)
+        while told["result"] == "not_sent":
+            wait = told.get("retry_after") or pause
+            due, last = time.monotonic() - began + wait, told.get("hopeless", False)
+            if by_courier and (last or due > SOON_S):
+                second = by_courier(told)
+                if second["result"] != "not_sent":
+                    return second
+                told, by_courier = {**told, "reason": second["reason"]}, None
+            if last or due > AGAIN_S:
+                if why := self._hermes.platform_away(chat.channel.platform, chat.source):
+                    raise NotNow(why)
+                return {**told, "reason": f"{told['reason']} (tried {tries} times)"}
+            if self._stop.wait(wait):
+                raise NotRunning(STOPPING)
+            other, tries, pause = told["reason"], tries + 1, 2 * pause
+            told = self._by_adapter(chat, text)
+            if told["result"] == "not_sent" and by_courier is None:
+                told["reason"] = other
         return told
 
-    def _by_courier(self, delivery: Delivery, channel: Channel, text: str, first: Told) -> Told:
-        told = self._answers.show(delivery, text, channel.token)
+    def _by_courier(
+        self, delivery: Delivery, token: str, text: str, what: str, first: Told
+    ) -> Told:
+        told = self._answers.show(delivery, text, token, what)
         if told["result"] != "not_sent":
             return told
-        return {**told, "reason": f"{first['reason']}; {told['reason']}"}
+        return {**told, "reason": f"{first['reason']}; by the courier: {told['reason']}"}
 
-    def _by_adapter(self, channel: Channel, text: str) -> Told:
-        seen = self._conversations.people(channel)
-        source = seen[0] if seen else None
-        if why := self._hermes.platform_away(channel.platform, source):
+    def _by_adapter(self, chat: _Chat, text: str) -> Told:
+        if why := self._hermes.platform_away(chat.channel.platform, chat.source):
             return not_sent(why)
-        if channel.platform.lower() in _EXTRACTS:
-            text = without_uploads(text)
-        sent = result_of_call(lambda: self._hermes.send(channel, text, source, SEND_S))
-        return {"to": channel.token, **sent}
+        heard: list[str] = []
+        channel, source = chat
+        told = result_of_call(
+            lambda: self._hermes.send(channel, text, source, SEND_S, heard), heard
+        )
+        if told["result"] == "not_sent" and self._hermes.posts_apart(channel, text, source):
+            told |= {"result": "uncertain"}  # some of its messages may be there
+        return {"to": channel.token, **told}
 
 
-def result_of_call(send: Callable[[], Any]) -> Told:
+def result_of_call(send: Callable[[], Any], heard: list[str]) -> Told:
     """Return the channel result of a call that ends with a SendResult, or does not."""
     began = time.monotonic()
     try:
@@ -132,6 +202,5 @@ def result_of_call(send: Callable[[], Any]) -> Told:
         reason = f"the platform did not answer within {time.monotonic() - began:.0f} s"
         return {"result": "uncertain", "reason": reason, "at": time.time()}
     except Exception as exc:
-        reason = f"{type(exc).__name__}: {exc}"[:300]
-        return {"result": "uncertain", "reason": reason, "at": time.time()}
-    return channel_result(result, time.time())
+        return failure_result(exc, time.time(), heard)
+    return channel_result(result, time.time(), heard)

@@ -6,7 +6,9 @@ channel names or where it names none, the session that asked (it answers somethi
 from there), then the persons of its channel, then the home channel where the rule says so; never
 any other. Rule 3: what needs the chat waits until the gateway and the platform's adapter are there;
 what only waits for a session's next turn needs neither. Rule 4: authorization is asked now, and
-again when the turn begins (turn.py).
+again when the turn begins (turn.py). Rule 5: a turn whose answer would be in another chat than the
+message says is none. Rule 6: what the broker tells of a message (a notice) is never refused: it is
+for the session that sent that message, else for the inbox.
 """
 
 from collections.abc import Callable, Collection
@@ -26,10 +28,11 @@ from wakebus.plugin.hermes.gateway.conversations import (
 )
 from wakebus.plugin.hermes.host_api.protocol import platform_name
 from wakebus.plugin.hermes.shared.turn_grant import HOW_TO_GRANT
-from wakebus.plugin.rules.match import Plan
+from wakebus.plugin.rules.match import Plan, is_notice
 
 AGAIN_S: Final = 3.0  # until what is not there now is looked for again
 NOWHERE: Final = "it names neither channel nor session: kept in the inbox (`wakebus inbox`)"
+_TO_CHAT: Final = frozenset({"channel", "both", "home"})  # `reply`: the chat has the answer
 _ENDED: Final = "it may have ended; send to a channel (platform:chat_id) instead"
 UNGRANTED: Final = f"no turn, it waits for the session's next one: {HOW_TO_GRANT}"
 
@@ -61,10 +64,10 @@ class SessionRouter:
                 if why := self._print_obstacle(delivery.message.channel):
                     return Later(AGAIN_S, why)
                 if plan.command is None:  # else something is done all the same
-                    self._require_platform(
-                        channels.parse(delivery.message.channel), registry.known()
-                    )
+                    self._check_print(channels.parse(delivery.message.channel))
         except (Unroutable, BadChannel) as exc:
+            if is_notice(delivery.message):
+                return plan._replace(wake="silent", prints="terminal", note=f"kept: {exc}"), None
             return Refusal(str(exc))
         return plan, None
 
@@ -79,22 +82,30 @@ class SessionRouter:
         found = self._conversation_for(message, plan, turn)
         if found is None:
             return plan._replace(wake="silent", prints="terminal", note=NOWHERE), None
+        if turn and isinstance(found, Conversation):
+            self._check_answer(found, message, plan)
         if isinstance(found, str):
             note = plan.note or f"no conversation in {found} yet; it waits for the first one"
             return plan._replace(session=found, note=note), None
         platform = platform_name(getattr(found.source, "platform", None))
         if turn and (why := self._hermes.platform_away(platform, found.source)):
             return Later(AGAIN_S, why)
+        if turn and plan.reply in _TO_CHAT and (why := self.misdirection(found)):
+            if not self._hermes.can_withhold(platform):
+                raise Unroutable(why)
+            plan = plan._replace(note=f"the courier takes the answer: {why}")
         return plan._replace(session=found.key), found
 
     def _conversation_for(
         self, message: Message, plan: Plan, turn: bool
     ) -> Conversation | str | None:
         """Return the session, or the channel whose first session it will be, or None: nowhere."""
+        asked = self._that_asked(message)
+        if asked and is_notice(message):
+            return asked
         if message.session:
             return self._named_session(message.session)
-        asked = self._that_asked(message)
-        if asked and not message.channel:
+        if asked and not message.channel and plan.reply != "home":
             return asked
         channel = self._channel(message, plan)
         if channel is None:
@@ -104,6 +115,12 @@ class SessionRouter:
         if turn:
             return self._in_chat(channel)
         return self._conversations.in_chat(channel) or canonical_token(channel)
+
+    def misdirection(self, found: Conversation) -> str:
+        """Return why what Hermes answers in this session would land elsewhere, or ""."""
+        if not (token := channel_token(found.source)):
+            return ""
+        return self._hermes.misdirection(channels.parse(token), found.source, answer=True)
 
     def _that_asked(self, message: Message) -> Conversation | None:
         for id in (message.reply_to, message.cause):
@@ -141,6 +158,24 @@ class SessionRouter:
         return bool(channel) and self._conversations.is_home(channels.parse(channel))
 
     # --- channels -------------------------------------------------------------------------
+
+    def _check_answer(self, found: Conversation, message: Message, plan: Plan) -> None:
+        """Raise Unroutable where the turn's answer would be in another chat than it is to be."""
+        if plan.reply not in _TO_CHAT:
+            return
+        named = self._channel(message, plan) if message.channel or plan.reply == "home" else None
+        if named is not None and not _same_chat(found, named):
+            there = channel_token(found.source)
+            raise Unroutable(
+                f"session {found.key!r} is in {there}, and its answer would be there, not in"
+                f" {canonical_token(named)}: name one of the two"
+            )
+
+    def _check_print(self, channel: Channel) -> None:
+        """Raise Unroutable, BadChannel where no way leads to the chat of a print."""
+        self._require_platform(channel, registry.known())
+        if channel.platform.lower() in self._hermes.platforms():
+            self._conversations.home(channel)
 
     def _channel(self, message: Message, plan: Plan) -> Channel | None:
         """Return the chat that the message, or its rule, names. Raises Unroutable, BadChannel."""

@@ -15,6 +15,14 @@ from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 from wakebus.adapters.channel import Channel
+from wakebus.plugin.hermes.host_api.adapter_limits import (
+    TextLimit,
+    exact_metadata,
+    misdirection,
+    posts_apart,
+    text_limit,
+)
+from wakebus.plugin.hermes.host_api.heard_log import hearing
 from wakebus.plugin.hermes.host_api.loop_calls import call_on_loop
 from wakebus.plugin.hermes.host_api.protocol import (
     CHAT_TYPES,
@@ -217,13 +225,33 @@ class PrivateGateway:
         """Hear what the core says of this adapter's events; return whether that is possible."""
         return listen_to(self._adapter_of(source), told)
 
-    def send(self, channel: Channel, text: str, source: Any, timeout: float) -> Any:
+    def misdirection(self, channel: Channel, source: Any, *, answer: bool = False) -> str:
+        """Return why a text for the channel would land elsewhere, or nowhere; or ""."""
+        adapter = self._adapter(channel.platform, source)
+        return misdirection(adapter, channel, seen=source is not None, answer=answer)
+
+    def text_limit(self, channel: Channel, source: Any) -> TextLimit | None:
+        """Return how much one `send` posts as one message."""
+        return text_limit(self._adapter(channel.platform, source), channel.platform.lower())
+
+    def posts_apart(self, channel: Channel, text: str, source: Any) -> bool:
+        """Return whether one `send` posts this text as several messages, whatever its length."""
+        return posts_apart(self._adapter(channel.platform, source), channel.platform.lower(), text)
+
+    def send(
+        self, channel: Channel, text: str, source: Any, timeout: float, heard: list[str]
+    ) -> Any:
         """Return the SendResult of the adapter's own `send`: `_send_with_retry` adds texts."""
         adapter = self._adapter(channel.platform, source)
         if adapter is None:
             raise Unreachable(self.platform_away(channel.platform, source))
-        metadata = _metadata(channel, source)
-        return self._call(lambda: adapter.send(channel.chat_id, text, metadata=metadata), timeout)
+        metadata = exact_metadata(adapter, channel, _metadata(channel, source) or {}) or None
+
+        async def send() -> Any:
+            with hearing(heard):
+                return await adapter.send(channel.chat_id, text, metadata=metadata)
+
+        return self._call(send, timeout)
 
 
 def _stored(entry: Any) -> StoredSession | None:

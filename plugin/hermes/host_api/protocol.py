@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection
 from typing import Any, Final, Literal, NamedTuple, Protocol
 
 from wakebus.adapters.channel import Channel
+from wakebus.plugin.hermes.host_api.adapter_limits import TextLimit
 
 Mode = Literal["gateway", "cli"]
 CHAT_TYPES: Final = frozenset({"dm", "group", "channel", "thread", "forum"})
@@ -118,11 +119,28 @@ class GatewayApi(Protocol):
     def listen(self, source: Any, told: Callable[[Any, Any], None]) -> bool:
         """Call `told(event, outcome)` when the core ends with an event; whether that can be."""
 
-    def send(self, channel: Channel, text: str, source: Any, timeout: float) -> Any:
+    def misdirection(self, channel: Channel, source: Any, *, answer: bool = False) -> str:
+        """
+        Return why a text that Hermes sends for the channel would land elsewhere, or nowhere; or "".
+
+        source: somebody heard in exactly this chat, or None. answer: a turn's, which Hermes's core
+        sends; else what `send` sends.
+        """
+
+    def text_limit(self, channel: Channel, source: Any) -> TextLimit | None:
+        """Return how much one `send` posts as one message; None where nobody says."""
+
+    def posts_apart(self, channel: Channel, text: str, source: Any) -> bool:
+        """Return whether one `send` posts this text as several messages, whatever its length."""
+
+    def send(
+        self, channel: Channel, text: str, source: Any, timeout: float, heard: list[str]
+    ) -> Any:
         """
         Return the SendResult of a text sent into a chat, as in the session of `source` or None.
 
-        Raises Unreachable, TimeoutError, what the platform's adapter raises.
+        heard: gets what the adapter logs meanwhile, warnings and worse. Raises Unreachable,
+        TimeoutError, what the platform's adapter raises.
         """
 
 

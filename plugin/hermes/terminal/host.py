@@ -21,7 +21,7 @@ from wakebus.plugin.receive.answers import Answers
 from wakebus.plugin.receive.host import Told, TurnRequest, TurnResult
 from wakebus.plugin.receive.turn_queue import STOPPING, Job
 from wakebus.plugin.rules import model
-from wakebus.plugin.rules.match import Plan
+from wakebus.plugin.rules.match import Plan, is_notice
 from wakebus.plugin.rules.sanitize import sanitize
 
 POLL_S: Final = 0.1
@@ -56,15 +56,18 @@ class CliHost:
         return ("", session_id) if session_id in self._hermes.session_ids() else ()
 
     def place(self, delivery: Delivery, plan: Plan) -> Plan | Refusal:
-        """There is one session; a channel says only where an answer goes."""
-        wanted = delivery.message.session
+        """
+        There is one session; a channel says only where an answer goes. A notice names that of the
+        message that it tells of, at whoever that was for.
+        """
+        wanted = "" if is_notice(delivery.message) else delivery.message.session
         if wanted and wanted not in self._hermes.session_ids():
             return Refusal(f"no such session here: {self._endpoint} is another conversation")
         return plan._replace(session="")
 
-    def show(self, delivery: Delivery, text: str) -> Told:
+    def show(self, delivery: Delivery, text: str, what: str = "print") -> Told:
         """Hand the print to the courier."""
-        return self._answers.show(delivery, text)
+        return self._answers.show(delivery, text, what=what)
 
     def ready(self, session: str, job: Job, cancel: Cancel) -> None:
         """Wait until the CLI rests; a message that interrupts does not wait."""

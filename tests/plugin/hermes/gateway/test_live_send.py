@@ -1,56 +1,24 @@
 """Prints in a chat, and what is told of them."""
 
 import asyncio
+import logging
 import threading
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from fakes.hermes import Platform, SendResult, Town, group
+from fakes.hermes import Adapter, Platform, SendResult, Town, group
 from fakes.host import deliver
+from wakebus.broker.errors import NotNow, NotRunning
 from wakebus.broker.protocol.message import Message
 from wakebus.plugin.hermes.gateway import live_send
 from wakebus.plugin.hermes.gateway.conversations import Conversations
-from wakebus.plugin.hermes.gateway.live_send import LiveSender, channel_result, result_of_call
+from wakebus.plugin.hermes.gateway.live_send import LiveSender, result_of_call
 from wakebus.plugin.hermes.host_api.protocol import Unreachable
 
 FAILED = SendResult(False, error="Failed to create post")
-
-
-@pytest.mark.parametrize(
-    ("result", "expected"),
-    [
-        (SendResult(True, "p1"), {"result": "sent", "id": "p1"}),
-        (SendResult(True), {"result": "sent"}),
-        (SendResult(False, error="x", error_kind="too_long"), {"result": "rejected"}),
-        (SendResult(False, error="x", error_kind="bad_format"), {"result": "rejected"}),
-        (SendResult(False, error="x", error_kind="forbidden"), {"result": "rejected"}),
-        (SendResult(False, error="x", error_kind="not_found"), {"result": "rejected"}),
-        (
-            SendResult(False, error="x", error_kind="rate_limited", retry_after=2),
-            {"result": "not_sent", "retry_after": 2.0, "reason": "rate_limited: x"},
-        ),
-        (SendResult(False, error="x", error_kind="transient"), {"result": "uncertain"}),
-        (SendResult(False, error="x", error_kind="unknown"), {"result": "uncertain"}),
-        (FAILED, {"result": "uncertain", "reason": "Failed to create post"}),
-        (SendResult(False), {"result": "uncertain", "reason": "the adapter does not say"}),
-        (SendResult(False, error="Not connected"), {"result": "not_sent"}),
-        (
-            SendResult(False, error="No valid session_webhook available. Reply must follow …"),
-            {"result": "not_sent"},
-        ),
-        (None, {"result": "uncertain"}),
-        (True, {"result": "uncertain"}),
-        (SimpleNamespace(success="yes"), {"result": "uncertain"}),
-    ],
-)
-def test_a_send_result(result: Any, expected: dict[str, Any]) -> None:
-    """HERMES-3.8, peer failure 5: the object is true also when it failed; its fields are read."""
-    found = channel_result(result, 7.0)
-    assert expected.items() <= found.items() and found["at"] == 7.0
-    assert ("reason" in found) == (found["result"] != "sent")
+REFUSED = SendResult(False, error="Cannot connect to host mm:443 ssl:default [Connect call failed]")
 
 
 @pytest.mark.parametrize(
@@ -59,6 +27,7 @@ def test_a_send_result(result: Any, expected: dict[str, Any]) -> None:
         (Unreachable("gone"), "not_sent"),
         (TimeoutError(), "uncertain"),
         (RuntimeError("boom"), "uncertain"),
+        (ConnectionRefusedError(111, "Connection refused"), "not_sent"),
     ],
 )
 def test_a_send_that_raises(error: Exception, expected: str) -> None:
@@ -67,7 +36,7 @@ def test_a_send_that_raises(error: Exception, expected: str) -> None:
     def send() -> Any:
         raise error
 
-    assert result_of_call(send)["result"] == expected
+    assert result_of_call(send, [])["result"] == expected
 
 
 class Courier:
@@ -76,11 +45,15 @@ class Courier:
     def __init__(self, *says: str) -> None:
         self.says, self.asked = list(says), 0
         self.to: list[str] = []
+        self.texts: list[str] = []
 
-    def show(self, delivery: Any, text: str, channel: str = "") -> dict[str, Any]:
+    def show(
+        self, delivery: Any, text: str, channel: str = "", what: str = "print"
+    ) -> dict[str, Any]:
         """The next word."""
         self.asked += 1
         self.to.append(channel)
+        self.texts.append(text)
         word = self.says.pop(0) if self.says else "not_sent"
         return {"result": word, "at": 1.0, **({} if word == "queued" else {"reason": "no courier"})}
 
@@ -94,10 +67,20 @@ def courier() -> Courier:
 
 
 @pytest.fixture
-def show(town: Town, courier: Courier) -> Print:
-    """Return a printer of a text in a channel."""
-    conversations = Conversations(town.hermes, {"DINGTALK_HOME_CHANNEL": "env1"})
-    sender = LiveSender(conversations, courier, threading.Event())  # type: ignore[arg-type]
+def stop() -> threading.Event:
+    return threading.Event()
+
+
+@pytest.fixture
+def show(
+    town: Town, courier: Courier, stop: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> Print:
+    """Return a printer of a text in a channel, for which a minute is half a second."""
+    for name, seconds in (("PAUSE_S", 0.01), ("SOON_S", 0.05), ("AGAIN_S", 0.5)):
+        monkeypatch.setattr(live_send, name, seconds)
+    environ = {"DINGTALK_HOME_CHANNEL": "env1", "MATTERMOST_TOKEN": "secret-of-the-bot"}
+    conversations = Conversations(town.hermes, environ)
+    sender = LiveSender(conversations, courier, stop, environ)  # type: ignore[arg-type]
 
     def show(channel: str, text: str = "text") -> dict[str, Any]:
         body = {"text": text, "channel": channel}
@@ -140,13 +123,20 @@ def test_a_platform_of_others(town: Town, show: Print, courier: Courier) -> None
     courier.says = ["queued"]
     assert show("slack:C1")["result"] == "queued"
     missed = show("slack:C1")
-    assert missed["result"] == "not_sent" and "no slack here; no courier" in missed["reason"]
+    assert (
+        missed["result"] == "not_sent"
+        and "no slack here; by the courier: no courier" in missed["reason"]
+    )
 
 
 def test_one_that_is_not_connected(town: Town, show: Print, courier: Courier) -> None:
-    """HERMES-3.8: so is one that went away between placing and printing."""
+    """HERMES-3.8: so is one that went away between placing and printing, else it comes again."""
     del town.runner.adapters[Platform.MATTERMOST]
-    assert show("mattermost:grp1")["result"] == "not_sent" and courier.asked == 1
+    courier.says = ["queued"]
+    assert show("mattermost:grp1")["result"] == "queued"
+    with pytest.raises(NotNow, match="not connected"):
+        show("mattermost:grp1")
+    assert courier.asked == 2
 
 
 def test_a_platform_that_asks_to_wait(town: Town, show: Print, courier: Courier) -> None:
@@ -170,7 +160,7 @@ def test_the_home_channel(town: Town, show: Print) -> None:
 def test_the_second_way_leads_to_the_same_home(town: Town, show: Print, courier: Courier) -> None:
     """HERMES-3.5, HERMES-3.8: the courier may know another home; the chat is handed over."""
     courier.says = ["queued", "queued"]
-    town.runner.adapters[Platform.DINGTALK].sends = [SendResult(False, error="Not connected")]
+    town.runner.adapters[Platform.DINGTALK].sends = [SendResult(False, error="Not connected")] * 9
     assert show("dingtalk")["result"] == "queued" and courier.to == ["dingtalk:env1"]
     assert show("slack")["result"] == "queued" and courier.to[1:] == ["slack"]
 
@@ -186,3 +176,197 @@ def test_a_platform_that_says_nothing(
 
     town.adapter.sends = [hang]
     assert show("mattermost:grp1")["result"] == "uncertain"
+
+
+# --- what is certainly not sent -------------------------------------------------------------
+
+
+def test_a_platform_that_is_down_for_a_moment(town: Town, show: Print, courier: Courier) -> None:
+    """HERMES-3.8: a refused connection is tried again, and nobody else is asked."""
+    town.adapter.sends = [REFUSED, SendResult(False, error="HTTP 429: slow down")]
+    assert show("mattermost:grp1")["result"] == "sent" and courier.asked == 0
+    assert [text for _, text, _ in town.adapter.posts] == ["text"]
+
+
+def test_a_platform_that_stays_down(town: Town, show: Print, courier: Courier) -> None:
+    """HERMES-3.8: then the courier has it; where that cannot, it is refused with both reasons."""
+    town.adapter.sends = [REFUSED] * 99
+    courier.says = ["queued"]
+    assert show("mattermost:grp1")["result"] == "queued"
+    missed = show("mattermost:grp1")
+    assert missed["result"] == "not_sent" and courier.asked == 2
+    assert "Cannot connect" in missed["reason"] and "no courier" in missed["reason"]
+    assert "(tried " in missed["reason"] and town.adapter.posts == []
+
+
+def test_a_stop_while_it_waits(
+    town: Town, show: Print, stop: threading.Event, courier: Courier
+) -> None:
+    """HERMES-3.8: it goes back to the broker, and is no dead letter."""
+    town.adapter.sends = [REFUSED] * 99
+    stop.set()
+    with pytest.raises(NotRunning):
+        show("mattermost:grp1")
+
+
+def logging_adapter(town: Town, *lines: str) -> None:
+    """Mattermost's: whatever happens it says "Failed to create post", and logs what it was."""
+
+    async def fail() -> SendResult:
+        for line in lines:
+            logging.getLogger("plugins.platforms.mattermost").error("MM API POST posts %s", line)
+        return FAILED
+
+    town.adapter.sends = [fail]
+
+
+@pytest.mark.parametrize(
+    ("line", "result"),
+    [
+        ("→ 429: slow down", "sent"),
+        ("→ 503: starting", "sent"),
+        ("network error: Cannot connect to host mm:8065 ssl:default [Connection refused]", "sent"),
+        ("→ 403: no permission", "rejected"),
+        ("→ 500: the server is ill", "uncertain"),
+        ("→ 502: connection refused by the upstream", "uncertain"),
+        ("network error: Server disconnected", "uncertain"),
+        ("network error: [Errno 104] Connection reset by peer", "uncertain"),
+    ],
+)
+def test_an_adapter_that_only_logs_why(town: Town, show: Print, line: str, result: str) -> None:
+    """HERMES-3.8: its log is read, of this send alone."""
+    logging_adapter(town, line)
+    told = show("mattermost:grp1")
+    assert told["result"] == result and ("reason" in told) == (result != "sent")
+
+
+def test_a_log_of_others(town: Town, show: Print) -> None:
+    """HERMES-3.8: what another send logs meanwhile says nothing of this one."""
+
+    async def fail() -> SendResult:
+        loop = asyncio.get_running_loop()
+        warn = logging.getLogger("other").warning
+        await loop.run_in_executor(None, warn, "→ 429: of another")
+        return FAILED
+
+    town.adapter.sends = [fail]
+    assert show("mattermost:grp1")["result"] == "uncertain"
+
+
+def test_what_a_reason_shows(town: Town, show: Print) -> None:
+    """HERMES-3.8: the platform's words, without our credentials and what steers a terminal."""
+    logging_adapter(town, "→ 403: token secret-of-the-bot\x1b[2J is bad")
+    assert show("mattermost:grp1")["reason"].endswith("→ 403: token *** is bad")
+
+
+# --- another chat ---------------------------------------------------------------------------
+
+
+def ntfy(town: Town, **fields: Any) -> Adapter:
+    """Give the gateway ntfy, set to topic `mine`."""
+    adapter = Adapter(town.runner, Platform.NTFY)
+    adapter.__dict__.update({"_topic": "mine", "_publish_topic": "mine", **fields})
+    town.runner.adapters[Platform.NTFY] = adapter
+    return adapter
+
+
+def test_another_topic(town: Town, show: Print) -> None:
+    """HERMES-3.12: `send` of ntfy posts to its own topic unless it is told the topic."""
+    adapter = ntfy(town)
+    assert show("ntfy:other")["to"] == "ntfy:other" and show("ntfy:mine")["result"] == "sent"
+    assert [meta for _, _, meta in adapter.posts] == [{"publish_topic": "other"}, None]
+
+
+@pytest.mark.parametrize(
+    ("channel", "why"),
+    [
+        ("mattermost:grp1?thread=t1", "reply mode"),
+        ("mattermost:@u1", "no chat '@u1'"),
+        ("mattermost:team/town", "no chat 'team/town'"),
+        ("mattermost:webhook", "no chat 'webhook'"),
+        ("dingtalk:cid1?thread=7", "no threads"),
+        ("dingtalk:user:9", "no chat 'user:9'"),
+    ],
+)
+def test_a_chat_that_the_adapter_would_miss(
+    town: Town, show: Print, courier: Courier, channel: str, why: str
+) -> None:
+    """HERMES-3.12: the courier takes it, or it is refused; Hermes's adapter never has it."""
+    town.adapter._reply_mode = "off"
+    courier.says = ["queued"]
+    assert show(channel)["result"] == "queued" and courier.to == [channel]
+    missed = show(channel)
+    assert missed["result"] == "not_sent" and why in missed["reason"]
+    assert not any(adapter.posts for adapter in town.runner.adapters.values())
+
+
+# --- long texts -----------------------------------------------------------------------------
+
+LONG = "\n\n".join(f"paragraph {n} " + "x" * 900 for n in range(9))
+
+
+def test_a_long_text(town: Town, show: Print, courier: Courier) -> None:
+    """HERMES-3.13: the courier's, else in parts that the adapter need not cut."""
+    courier.says = ["queued"]
+    assert show("mattermost:grp1", LONG)["result"] == "queued" and courier.texts == [LONG]
+    told = show("mattermost:grp1", LONG)
+    texts = [text for _, text, _ in town.adapter.posts]
+    assert (told["result"], told["parts"], told["done"]) == ("sent", len(texts), len(texts))
+    assert (
+        "".join(texts) == LONG and all(len(text) <= 4000 for text in texts) and told["id"] == "p0"
+    )
+
+
+def test_a_long_text_that_stops_in_the_middle(town: Town, show: Print) -> None:
+    """HERMES-3.13: what is there is told, and nothing is called sent or certainly not sent."""
+    town.adapter.sends = [SendResult(True, "p"), SendResult(False, error="HTTP 403: no")]
+    told = show("mattermost:grp1", LONG)
+    assert (told["result"], told["done"], told["parts"]) == ("uncertain", 1, 3)
+    assert "1 of 3 parts are there, then: HTTP 403" in told["reason"]
+    town.adapter.sends = [SendResult(False, error="HTTP 403: no")]
+    assert show("mattermost:grp1", LONG)["result"] == "rejected"
+
+
+def test_bytes_count_where_the_platform_counts_them(town: Town, show: Print) -> None:
+    """HERMES-3.13: of 4,096 characters ntfy would make a file, or the adapter cut them."""
+    adapter = ntfy(town)
+    told = show("ntfy:mine", "ж" * 5000)
+    sizes = [len(text.encode()) for _, text, _ in adapter.posts]
+    assert told["result"] == "sent" and told["parts"] == 3 and max(sizes) <= 4096
+    assert "".join(text for _, text, _ in adapter.posts) == "ж" * 5000
+
+
+def test_far_too_long(town: Town, show: Print, courier: Courier) -> None:
+    """HERMES-3.13: over 50 messages are the courier's, else refused with the size."""
+    courier.says = ["queued"]
+    assert show("mattermost:grp1", "x" * 300_000)["result"] == "queued"
+    missed = show("mattermost:grp1", "x" * 300_000)
+    assert missed["result"] == "rejected" and "300000 characters" in missed["reason"]
+
+
+# --- mentions and files ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "@all @here @channel @u1",
+        "<!channel> <!here> <@U1> <!subteam^S1>",
+        '<at user_id="all"></at> <person id="ou_1">',
+        "[you](tg://user?id=7) [all](!channel) [m](https://matrix.to/#/@u1:s)",
+        "`@all` <users/all>",
+    ],
+)
+def test_nobody_is_mentioned(town: Town, show: Print, text: str) -> None:
+    """HERMES-3.14: as inert as by the courier, whatever the platform takes for a mention."""
+    assert show("mattermost:grp1", text)["result"] == "sent"
+    (said,) = [text for _, text, _ in town.adapter.posts]
+    calls = ("@all", "@here", "@channel", "@u1", "<!", "<@U", "<at ", "<person", "](tg:", "](!")
+    assert not [call for call in (*calls, "<users", "/@") if call in said], said
+    assert "channel" in said or "u" in said
+
+
+def test_each_line_of_a_message_once(show: Print, courier: Courier) -> None:
+    """HERMES-3.8: another line of it (its failure) is another one for the courier."""
+    courier.says = ["queued"] * 2
+    assert show("slack:C1")["result"] == "queued"

@@ -58,9 +58,24 @@ def test_a_named_session_is_exact(town: Town, place: Place) -> None:
     """HERMES-3.2: that one, or refused with the next step; never another."""
     town.runner.session_store.put(dm())
     assert placed(place(session=DM1_KEY)).session == DM1_KEY
-    assert placed(place("mattermost:grp1", session=DM1_KEY)).session == DM1_KEY
+    assert placed(place(DM1, session=DM1_KEY)).session == DM1_KEY
     assert "no such session" in refused(place(DM1, session=DM1_KEY + "x"))
     assert "no such session" in refused(place(session="x", wake="next_turn"))
+
+
+def test_a_session_of_one_chat_with_the_channel_of_another(town: Town, place: Place) -> None:
+    """HERMES-3.12: refused, naming both; not where no chat is to have the answer, or no turn is."""
+    town.runner.session_store.put(dm())
+    set_home(town, Platform.MATTERMOST, "home1")
+    for channel, rule in (("mattermost:grp1", {}), ("mattermost", {}), ("", {"reply": "home"})):
+        why = refused(place(channel, session=DM1_KEY, **rule))
+        assert "is in mattermost:dm1" in why and "name one of the two" in why
+    assert "no platform 'slack'" in refused(place("slack:C1", session=DM1_KEY))
+    assert placed(place("mattermost:grp1", session=DM1_KEY, reply="sender")).session == DM1_KEY
+    assert placed(place("mattermost:grp1", session=DM1_KEY, wake="next_turn")).session == DM1_KEY
+    thread = town.runner.session_store.put(group(thread_id="t1")).session_key
+    assert placed(place("mattermost:grp1", session=thread)).session == thread
+    assert "name one of the two" in refused(place("mattermost:grp1?thread=t2", session=thread))
 
 
 def test_a_named_session_of_who_may_no_longer(town: Town, place: Place) -> None:
@@ -115,7 +130,8 @@ def test_prints_of_others(town: Town, place: Place) -> None:
     """HERMES-3.8: by the courier, or refused; a rule's command runs all the same."""
     for channel in ("feishu:oc_1", "console:x", ""):
         assert placed(place(channel, context=False, print=True)).prints == "channel"
-    for channel, why in (("irc:C1", "no platform 'irc'; it has: "), ("!:x", "no platform")):
+    wrong = (("irc:C1", "no platform 'irc'; it has: "), ("!:x", "no platform"))
+    for channel, why in (*wrong, ("mattermost", "/sethome")):
         assert why in refused(place(channel, context=False, print=True))
         assert placed(place(channel, context=False, print=True, command="true")).command
     town.runner._running = False
@@ -139,6 +155,33 @@ def set_home(town: Town, platform: Platform, chat: str) -> None:
     town.runner.config.platforms[platform].home_channel = home
 
 
+def notice(town: Town, channel: str, session: str | None = None, **rule: Any) -> Any:
+    """Route what the broker tells of m0, which was sent from the session `DM1_KEY`."""
+    body = {"type": "notice", "text": "x", "channel": channel}
+    message = Message("n1", 1.0, "bus", "gw", body, session, "next_turn", reply_to="m0")
+    rules = Rules(callbacks=(Rule(number=1, **rule),) if rule else ())
+    sent = {"m0": DM1_KEY}
+    router = SessionRouter(
+        Conversations(town.hermes, {}), lambda: True, lambda id: sent.get(id, "")
+    )
+    return router.route(deliver(message), plan(rules, message, "gateway"))
+
+
+@pytest.mark.parametrize("channel", ["telegram:1", "mattermost", "!:x"])
+def test_a_notice_is_never_refused(town: Town, channel: str) -> None:
+    """HERMES-3.11: for the session that sent what it tells of, else for the inbox and the log."""
+    for session in (None, "of another endpoint"):
+        for rule in ({"context": True}, {"context": True, "print": "always"}):
+            found = placed(notice(town, channel, session, **rule))
+            assert (found.wake, found.prints) == ("silent", "terminal"), (session, rule)
+            assert found.note.startswith("kept: ")
+    town.runner.session_store.put(dm())
+    assert placed(notice(town, channel, "other", context=True)).session == DM1_KEY
+    assert placed(notice(town, channel)).prints in ("channel", "terminal")
+    here = placed(notice(town, "mattermost:nowhere", context=True))
+    assert here.session == DM1_KEY and here.wake == "next_turn"
+
+
 def test_reply_home(town: Town, place: Place) -> None:
     """HERMES-3.5: without a channel the one home channel there is; else refused, naming them."""
     assert "no platform has a home channel" in refused(place(reply="home"))
@@ -146,6 +189,7 @@ def test_reply_home(town: Town, place: Place) -> None:
     assert placed(place(reply="home")).session == "agent:main:mattermost:channel:home1"
     town.runner.session_store.put(dm())
     assert placed(place(DM1, reply="home")).session == "agent:main:mattermost:channel:home1"
+    assert placed(place(session=None, reply="home")).session.endswith(":home1")
     set_home(town, Platform.DINGTALK, "home2")
     assert "mattermost:home1, dingtalk:home2" in refused(place(reply="home"))
 

@@ -150,7 +150,7 @@ def test_half_built_is_empty() -> None:
     assert hermes.owner_source(parse("mattermost:grp1"), "dm") is None
     assert not hermes.listen(dm(), lambda event, outcome: None)
     with pytest.raises(Unreachable, match="not connected"):
-        hermes.send(parse("mattermost:grp1"), "text", None, 1.0)
+        hermes.send(parse("mattermost:grp1"), "text", None, 1.0, [])
 
 
 def test_a_check_that_fails_allows_nobody(town: Town) -> None:
