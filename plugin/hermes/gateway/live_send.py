@@ -78,8 +78,9 @@ class LiveSender:
         if "reason" in told:
             told["reason"] = redact(line(told["reason"]), secret_values(self._environ))
         if told["result"] not in ("sent", "queued"):
-            id, to = delivery.message.id, line(delivery.message.channel)
-            log.warning("%s of %s to %s: %s: %s", what, id, to, told["result"], told.get("reason"))
+            told["to"] = delivery.message.channel
+            id, to, result = delivery.message.id, line(told["to"]), told["result"]
+            log.warning("%s of %s to %s: %s: %s", what, id, to, result, told.get("reason"))
         return told
 
     def _show(self, delivery: Delivery, text: str, what: str) -> Told:

@@ -94,6 +94,22 @@ def test_a_command_that_was_all_there_was_to_do() -> None:
     assert why(late) == "the command failed: ended after its time limit of 0.5 s"
     assert why({"error": "cannot start /bin/sh"}) == "the command failed: cannot start /bin/sh"
     assert why({"status": None, "cancelled": True, "error": "stopped"}) == ""
+    lost = {"what": "print", "result": "not_sent", "to": "a:1", "reason": "no way"}
+    assert failure.failure_of_actions([lost, {"what": "command", "status": 0}]) == ""
+    both = "not shown in a:1: no way; the command failed: exit 1"
+    assert failure.failure_of_actions([lost, {"what": "command", "status": 1}]) == both
     shown = {"what": "print", "to": "terminal"}
     assert failure.failure_of_actions([shown, {"what": "command", "status": 1}]) == ""
     assert failure.failure_of_actions([shown]) == ""
+
+
+def test_a_print_that_was_all_there_was_to_do() -> None:
+    """HERMES-3.8, HERMES-3.13: not where a chat has it, or may; where parts of it are missing."""
+
+    def why(result: str, **more: Any) -> str:
+        return failure.failure_of_actions([{"what": "print", "result": result, **more}])
+
+    assert why("sent") == why("queued") == why("uncertain") == why("sent", parts=2, done=2) == ""
+    assert why("rejected", to="a:1", reason="bad") == "not shown in a:1: bad"
+    assert why("not_sent", reason="no way") == "not shown: no way"
+    assert why("uncertain", parts=3, done=1, reason="half") == "not shown: half"

@@ -4,12 +4,14 @@ import logging
 import threading
 from collections.abc import Callable
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from fakes.broker import until
 from fakes.gateway import Gateway
-from fakes.hermes import SESSION, MessageEvent, Platform, Town, dm, group
+from fakes.hermes import SESSION, MessageEvent, Platform, SendResult, Town, dm, group
+from wakebus.broker import Refusal
 from wakebus.plugin.hermes.shared.turn_grant import LINE
 
 MakeGateway = Callable[..., Gateway]
@@ -323,3 +325,98 @@ def test_a_command_has_the_chat_in_which_it_was_typed(
         gateway.host.remember_sent("typed-1")
     assert gateway.host.channel() == ""
     assert gateway.host.session_of_sent("typed-1") == "agent:main:mattermost:channel:grp1:u1"
+
+
+# --- what no chat has is not called done ----------------------------------------------------
+
+
+def print_refused(gateway: Gateway, channel: str, text: str = "x", **fields: str) -> str:
+    """Send a print that becomes a dead letter; return its reason."""
+    id = gateway.send(text, type="note", channel=channel, **fields)
+    told = gateway.outcome(id, "dead")
+    assert told["actions"][0]["result"] in ("rejected", "not_sent", "uncertain"), told
+    assert "failed" not in told and gateway.printed.getvalue() == ""
+    return gateway.sender.wait(id, 5).reason
+
+
+def test_a_print_that_is_rejected(town: Town, make_gateway: MakeGateway) -> None:
+    """HERMES-3.8: a dead letter with the platform's words; no line on our own terminal."""
+    gateway = make_gateway(NOTE)
+    town.adapter.sends = [SendResult(False, error="HTTP 403: no permission")]
+    why = print_refused(gateway, DM1)
+    assert why == f"not shown in {DM1}: HTTP 403: no permission"
+    town.adapter.sends = [SendResult(True), SendResult(False, error="HTTP 413: too much")]
+    assert "1 of 3 parts are there" in print_refused(gateway, DM1, "x" * 9000)
+
+
+def test_a_print_without_a_home(town: Town, make_gateway: MakeGateway) -> None:
+    """HERMES-3.5: refused, naming both ways to set one; never on the gateway's own terminal."""
+    gateway = make_gateway(NOTE)
+    id = gateway.send("x", type="note", channel="mattermost")
+    gateway.outcome(id, "dead")
+    reason = gateway.sender.wait(id, 5).reason
+    assert "/sethome" in reason and "MATTERMOST_HOME_CHANNEL" in reason
+    assert gateway.printed.getvalue() == "" and town.adapter.posts == []
+
+
+def test_a_print_beside_a_command(town: Town, make_gateway: MakeGateway) -> None:
+    """HERMES-3.8: the command is done all the same, and the outcome tells the print."""
+    gateway = make_gateway(NOTE | {"command": "true"})
+    town.adapter.sends = [SendResult(False, error="HTTP 403: no")]
+    shown, ran = gateway.do("x", type="note", channel=DM1)["actions"]
+    assert shown["result"] == "rejected" and ran["status"] == 0
+    bare, _ = gateway.do("x", type="note", channel="mattermost")["actions"]
+    assert bare["result"] == "not_sent" and "/sethome" in bare["reason"]
+    assert gateway.printed.getvalue() == ""
+
+
+def test_a_print_in_doubt_is_listed(town: Town, make_gateway: MakeGateway) -> None:
+    """HERMES-3.8: handled, not sent again, and in `wakebus inbox --uncertain`."""
+    gateway = make_gateway(NOTE)
+    town.adapter.sends = [SendResult(False, error="HTTP 500: ill")]
+    id = gateway.send("x", type="note", channel=DM1)
+    assert gateway.outcome(id)["actions"][0]["result"] == "uncertain"
+    rows = gateway.sender.inbox(gateway.name, all=True)
+    assert [row["id"] for row in rows if row.get("result") == "uncertain"] == [id]
+
+
+def test_a_notice_of_what_was_sent_from_here(town: Town, make_gateway: MakeGateway) -> None:
+    """HERMES-3.11: whatever its channel, it is handled: for that session, else in the inbox."""
+    notice = {"match_type": "notice", "context": True, "print": "always"}
+    gateway = make_gateway(notice)
+    town.runner.session_store.put(dm())
+    to = f"{gateway.name}-x"
+    gateway.sender.register(to, lambda _: Refusal("no"))
+    for sent_from, where in (("", ""), (DM1_KEY, DM1_KEY)):
+        id = gateway.client.send(to, {"text": "x", "type": "t", "channel": "telegram:1"}).id
+        if sent_from:
+            gateway.host._sent_from.put(id, sent_from)
+
+        def told(id: str = id) -> list[Any]:
+            rows = gateway.sender.trace(id)
+            return [row for row in rows if row["type"] == "notice" and row["state"] == "handled"]
+
+        until(told)
+        (row,) = told()
+        done = row["outcome"]["actions"][0]
+        assert done["what"] == ("context" if where else "inbox") and row["state"] == "handled"
+        assert not where or done["session"] == where
+    assert "is a dead letter" in gateway.printed.getvalue()
+
+
+def test_an_answer_that_hermes_would_put_elsewhere(town: Town, make_gateway: MakeGateway) -> None:
+    """HERMES-3.12: in a thread that its reply mode drops the courier takes it, once."""
+    gateway = make_gateway(CI)
+    town.ask("hello", group(thread_id="t1"))
+    town.adapter._reply_mode = "off"
+    before, channel = len(town.adapter.posts), "mattermost:grp1?thread=t1"
+    outcome = gateway.do("what is new", channel=channel)
+    assert "the courier takes the answer: Hermes's reply mode" in outcome["note"]
+    assert outcome["turn"]["hidden"] is True and outcome["channel"]["to"] == "courier"
+    assert len(town.adapter.posts) == before
+    said = gateway.sender.read(outcome["channel"]["id"])
+    assert said.channel == channel and "answer to" in said.text
+    town.runner._busy_input_mode = "steer"  # type: ignore[attr-defined]
+    id = gateway.send("and now", channel=channel)
+    gateway.outcome(id, "dead")
+    assert "reply mode" in gateway.sender.wait(id, 5).reason

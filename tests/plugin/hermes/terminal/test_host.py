@@ -221,6 +221,13 @@ def test_its_one_session(cli: Cli, make: MakeMessage, fields: dict[str, str], th
     assert isinstance(placed, Refusal) or placed.session == ""
 
 
+def test_a_notice_is_of_no_session_here(cli: Cli) -> None:
+    """HERMES-4.4: its session is that of whoever its dead message was for; it is never refused."""
+    message = Message("n1", 1.0, "bus", "cli", {"type": "notice", "text": "x"}, session="another")
+    placed = host(cli).place(deliver(message), plan(Rules(), message, "cli"))
+    assert not isinstance(placed, Refusal) and placed.session == ""
+
+
 def test_names(cli: Cli) -> None:
     """HERMES-4.9: a `/background` task has a session of its own (cli_commands_mixin.py:1670)."""
     found = host(cli)
