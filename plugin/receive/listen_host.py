@@ -16,7 +16,7 @@ from wakebus.plugin.receive.answers import Answers
 from wakebus.plugin.receive.host import Told, TurnRequest, TurnResult, begins_turn
 from wakebus.plugin.receive.turn_queue import AT_ONCE, Job
 from wakebus.plugin.rules import model
-from wakebus.plugin.rules.match import Plan
+from wakebus.plugin.rules.match import Plan, is_notice
 
 
 class Listener:
@@ -39,7 +39,8 @@ class Listener:
     def place(self, delivery: Delivery, plan: Plan) -> Plan | Refusal:
         """Sessions are what messages call them; a turn needs a chat that can be reached."""
         if begins_turn(delivery, plan) and (why := self._answers.obstacle(delivery, plan.reply)):
-            return Refusal(why)
+            # What the broker tells is read all the same; nobody waits for an answer to it.
+            return plan._replace(reply="none") if is_notice(delivery.message) else Refusal(why)
         return plan
 
     def show(self, delivery: Delivery, text: str, what: str = "print") -> Told:

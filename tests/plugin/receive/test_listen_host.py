@@ -79,6 +79,14 @@ def test_what_needs_no_chat_is_not_asked_for_one(
     assert listener("cat").place(delivery, chosen) == chosen
 
 
+def test_a_notice_is_never_refused(make: MakeMessage) -> None:
+    """RULES-3.10: what the broker tells of a message is read, wherever an answer to it could go."""
+    message = make(type="notice", channel="nope:1")._replace(sender="bus")
+    chosen = plan(Rules(), message, "agent")
+    placed = listener("cat").place(deliver(message), chosen)
+    assert placed == chosen._replace(reply="none")
+
+
 def test_no_channel_is_none_that_is_wrong(make: MakeMessage) -> None:
     """RULES-3.10: the answer is printed in the terminal then."""
     message = make(type="t")
