@@ -125,8 +125,9 @@ class AsyncClient(ClientStatus):
 
         Handlers are tasks of the loop, one at a time per lane, up to 64 lanes at once. What one
         returns is the outcome: a mapping (<= 16 KiB) or None for handled, `Later` or `Refusal`;
-        an exception becomes a Refusal. Cancelled by `close`, it has acknowledged nothing; by
-        somebody else, its message comes again after a second. `on_lost(why)`: the name went to
+        an exception becomes a Refusal. Cancelled by `close`, it has acknowledged nothing; because
+        its message was (`AsyncDelivery.cancelled`), that is dead; by somebody else, its message
+        comes again after a second. `on_lost(why)`: the name went to
         another client for good. `suffix`: as Client.register does; `names` tells the name.
 
         Raises NameTaken, BadName, NotRunning or TimedOut.
@@ -163,6 +164,9 @@ class AsyncClient(ClientStatus):
             self._runner.start_task(self._handle(in_flight, cast(AsyncHandler, handler), delivery))
 
     async def _handle(self, in_flight: InFlight, handler: AsyncHandler, delivery: Delivery) -> None:
+        if (running := asyncio.current_task()) is not None:
+            delivery.on_cancel(partial(self._runner.post, running.cancel))
+        outcome: Outcome
         try:
             outcome = await handler(AsyncDelivery(delivery, partial(self._await_ack, in_flight)))
         except asyncio.CancelledError as exc:

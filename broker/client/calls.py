@@ -224,7 +224,12 @@ class Calls:
         return (yield from _in_steps("purge", "purged", ids, {}))
 
     def cancel(self, id: str, *, by: str | None = None) -> Call[Receipt]:
-        """Take back a message that is still queued. Raises Refused when it is not any more."""
+        """
+        Take back a message; return its receipt: `dead`, or `delivered` where it is in hand.
+
+        Then its holder was told to end it, if it can be (`told`); it is dead once that has. Raises
+        Refused when it has ended.
+        """
         return receipt((yield BrokerRequest("cancel", {"id": id, **({"by": by} if by else {})})))
 
     def resume(

@@ -4,6 +4,7 @@ What a handler is given: the message, and what the broker knows of its delivery.
 Rule 1: knows no connection; how the broker is told is given.
 """
 
+import threading
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -46,11 +47,35 @@ class Arrival:
 
 
 class Delivery(Arrival):
-    """An Arrival for a handler in a thread."""
+    """
+    An Arrival for a handler in a thread.
+
+    `cancelled`: why its work is not wanted any more, as `cancelled by ci`; "" while it is. Whatever
+    the handler returns then, the message is dead by that reason.
+    """
 
     def __init__(self, payload: dict[str, Any], name: str, send_ack: SendAck) -> None:
         super().__init__(payload, name)
         self._send_ack = send_ack
+        self._lock = threading.Lock()
+        self._on_cancel: list[Callable[[], object]] = []
+        self.cancelled = ""
+
+    def on_cancel(self, act: Callable[[], object]) -> None:
+        """Call `act` once this is cancelled, at once if it is: in another thread, so quickly."""
+        with self._lock:
+            if not self.cancelled:
+                self._on_cancel.append(act)
+                return
+        act()
+
+    def cancel(self, reason: str) -> None:
+        """Its work is not wanted any more; for the client, which was told."""
+        with self._lock:
+            acts, self._on_cancel = self._on_cancel, []
+            self.cancelled = self.cancelled or reason
+        for act in acts:
+            act()
 
     def started(self, token: str | None = None) -> None:
         """
@@ -74,6 +99,11 @@ class AsyncDelivery(Arrival):
     def __init__(self, delivery: Delivery, await_ack: AwaitAck) -> None:
         vars(self).update(vars(delivery))
         self._delivery, self._await_ack = delivery, await_ack
+
+    @property
+    def cancelled(self) -> str:
+        """Why its work is not wanted any more, "" while it is; its handler's task is cancelled."""
+        return self._delivery.cancelled
 
     async def started(self, token: str | None = None) -> None:
         """Say that work begins, as `Delivery.started` does; cancelled, it may have been said."""

@@ -20,7 +20,7 @@ from wakebus.broker.client.connection import ClientConnection
 from wakebus.broker.client.delivery import Delivery
 from wakebus.broker.client.pending_request import PendingRequest
 from wakebus.broker.errors import CLOSED, Fenced, NotRegistered, NotRunning, WakebusError
-from wakebus.broker.protocol.outcome import Later, Outcome, Refusal, ack_of
+from wakebus.broker.protocol.outcome import Later, Outcome, Refusal, ack_of, bounded
 from wakebus.broker.system.fork_safety import FORKED
 
 NO_THREAD_S: Final = 1.0  # a message comes again after this when no thread can start
@@ -107,6 +107,13 @@ class InFlight:
         except RuntimeError:  # the process has no thread to spare
             self._acknowledge(delivery, Later(NO_THREAD_S))
 
+    def on_cancel(self, name: str, id: str, reason: str) -> None:
+        """The broker says that a message was cancelled (any thread but the IO thread)."""
+        with self._lock:
+            delivery = self._held.get((name, id))
+        if delivery is not None:
+            delivery.cancel(reason)
+
     def _was_deferred(self, key: Key, ack: PendingAck | None) -> bool:
         """
         Whether what is held was answered `later`, so that this is its next delivery.
@@ -136,6 +143,8 @@ class InFlight:
 
     def finish(self, delivery: Delivery, outcome: Outcome) -> None:
         """Acknowledge what a handler made of its delivery (any thread)."""
+        if delivery.cancelled:
+            outcome = outcome_of_cancelled(delivery.cancelled, outcome)
         if delivery.lost:
             self._forget(delivery)
         else:
@@ -219,6 +228,14 @@ class InFlight:
 def mark_lost(delivery: Delivery, error: WakebusError) -> None:
     """Take it that `started` was answered with `error`: it may be no longer ours."""
     delivery.lost = isinstance(error, Fenced | NotRegistered | NotRunning)
+
+
+def outcome_of_cancelled(reason: str, outcome: Outcome) -> Refusal:
+    """Return the outcome of a message that was cancelled: dead, with what was done all the same."""
+    done = outcome.outcome if isinstance(outcome, Refusal) else outcome
+    told = bounded(None if isinstance(done, Later) else done) or {}
+    told.pop("failed", None)  # it was not to succeed
+    return Refusal(reason, told)
 
 
 def outcome_of_error(exc: BaseException) -> Refusal:

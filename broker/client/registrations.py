@@ -132,7 +132,7 @@ class Registrations:
 
     def _hello(self) -> None:
         versions = {"min": wire.VERSION, "max": wire.VERSION}
-        facts = {"instance": self._instance, "pid": os.getpid()}
+        facts = {"instance": self._instance, "pid": os.getpid(), "cancel": True}
         self._connection.request("hello", {**versions, **facts}, fleeting=True)
 
     def _claim(self, held: _Registration) -> None:
@@ -233,8 +233,16 @@ class Registrations:
             # Another epoch: sent to a registration that is no more; the broker has it still.
             if held.claims or payload.get("epoch") == held.epoch:
                 self._in_flight.on_deliver(payload, held.handler)
+        elif verb == "cancel":
+            self._on_cancel(name, str(payload.get("id")), str(payload.get("reason")))
         elif verb == "fenced" and not held.claims:
             self._lost(name, "another client took the name over")
+
+    def _on_cancel(self, name: str, id: str, reason: str) -> None:
+        try:  # in a thread: what a handler does then may take the connection's lock
+            self._pool.run(partial(self._in_flight.on_cancel, name, id, reason))
+        except RuntimeError:
+            pass  # no thread to spare: it goes on to its end, and is dead then
 
     # --- losing ---------------------------------------------------------------------------
 

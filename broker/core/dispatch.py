@@ -71,6 +71,9 @@ def _deliver(
 ) -> None:
     holder = endpoint.holder
     assert holder is not None
+    if entry.cancelled:  # while the disk was asked for it
+        end_cancelled(hub, endpoint, entry)
+        return
     head: dict[str, Any] = {
         "to": endpoint.name,
         "epoch": holder.epoch,
@@ -88,6 +91,16 @@ def _deliver(
         # Its pipe is full or gone: the next beat or registration asks again.
         holder.blocked = True
         endpoint.mailbox.give_back(entry.id)
+
+
+def tell_cancelled(hub: Hub, endpoint: Endpoint, entry: MailboxEntry) -> bool:
+    """Have its holder end what is cancelled; False where that cannot: it goes on to its end."""
+    holder = endpoint.holder
+    conn = hub.conns.get(holder.conn) if holder and holder.conn else None
+    if not entry.cancelled or holder is None or holder.conn is None or not (conn and conn.cancels):
+        return False
+    told = {"to": endpoint.name, "id": entry.id, "epoch": holder.epoch, "reason": entry.cancelled}
+    return hub.post(holder.conn, wire.encode("cancel", 0, told))
 
 
 def commit_end(
@@ -160,6 +173,9 @@ def bring_back(hub: Hub, endpoint: Endpoint, *, died: bool, why: str) -> None:
     """The holder has gone: what it had goes back into the mailbox, or is given up."""
     limit = hub.settings.attempts
     for entry in endpoint.mailbox.return_all(died=died):
+        if entry.cancelled:
+            end_cancelled(hub, endpoint, entry)
+            continue
         if entry.deaths >= limit:
             reason = f"its receiver died {entry.deaths} times while it was in its hands"
             give_up(hub, endpoint, entry, DeliveryEvent.EXHAUSTED, reason)
@@ -201,6 +217,12 @@ def give_up(
     line = hub.log_line("dead", reason=reason, **said, **by)
     columns = {"state": entry.state, "reason": reason, "deaths": entry.deaths}
     commit_end(hub, endpoint, entry, line, done, quiet=quiet, **columns)
+
+
+def end_cancelled(hub: Hub, endpoint: Endpoint, entry: MailboxEntry) -> None:
+    """Give up what was cancelled and is in nobody's hands any more."""
+    reason, quiet = entry.cancelled, entry.taken_back
+    give_up(hub, endpoint, entry, DeliveryEvent.CANCELLED, reason, quiet=quiet)
 
 
 def orphan(hub: Hub, endpoint: Endpoint, entry: MailboxEntry) -> None:

@@ -22,6 +22,11 @@ QUARANTINED: Final = 2
 """What the store's `redelivered` says of what came back because its holder died, counted or not."""
 
 
+def cancelled_by(name: str) -> str:
+    """Return the reason of a message that `name` took back."""
+    return f"cancelled by {name}"
+
+
 class MailboxEntry:
     """One open message: what the broker must know of it without reading its body."""
 
@@ -29,6 +34,7 @@ class MailboxEntry:
         "accepted",
         "announced",
         "asks",
+        "cancelled",
         "claimed",
         "deadline",
         "deaths",
@@ -65,6 +71,7 @@ class MailboxEntry:
         self.hops = 0  # what `started` said of it, for what its turn sends
         self.path: tuple[str, ...] = ()
         self.type = self.announced = ""  # for the events that tell of it; the last one's state
+        self.cancelled = ""  # by whom, as a dead letter's reason, while it is in its holder's hands
         self.deferred = ""  # why its receiver said `later` last
         self.work = ""  # what it said then of work on it: `none`, `maybe`; "": nothing since
 
@@ -88,6 +95,11 @@ class MailboxEntry:
         entry.asks, entry.claimed = bool(row["asks"]), bool(row["claimed"])
         entry.session, entry.accepted, entry.type = row["session"], row["accepted"], row["type"]
         return entry
+
+    @property
+    def taken_back(self) -> bool:
+        """Whether its own sender cancelled it, who need not be told."""
+        return self.cancelled == cancelled_by(self.sender)
 
     @property
     def sender(self) -> str:

@@ -48,10 +48,11 @@ class Effects(NamedTuple):
 class Connection:
     """A client that said hello, `greeted` (monotonic) last. `pid` 0: another pid namespace."""
 
-    __slots__ = ("greeted", "instance", "lost", "names", "process")
+    __slots__ = ("cancels", "greeted", "instance", "lost", "names", "process")
 
     def __init__(self, instance: str, pid: int, greeted: float) -> None:
         self.instance, self.process, self.greeted = instance, process_of(pid), greeted
+        self.cancels = False  # it ends work that is cancelled when it is told
         self.names: set[str] = set()
         self.lost: set[str] = set()  # names that others took from it
 

@@ -52,7 +52,7 @@ NEXT: Final[dict[tuple[DeliveryState, DeliveryEvent], DeliveryState]] = {
     **{(state, DeliveryEvent.RETURNED): DeliveryState.QUEUED for state in OPEN},
     (DeliveryState.QUEUED, DeliveryEvent.EXPIRED): DeliveryState.DEAD,
     (DeliveryState.QUEUED, DeliveryEvent.EXHAUSTED): DeliveryState.DEAD,
-    (DeliveryState.QUEUED, DeliveryEvent.CANCELLED): DeliveryState.DEAD,
+    **{(state, DeliveryEvent.CANCELLED): DeliveryState.DEAD for state in OPEN},
     (DeliveryState.QUEUED, DeliveryEvent.ORPHANED): DeliveryState.DEAD,
     (DeliveryState.QUEUED, DeliveryEvent.UNREADABLE): DeliveryState.DEAD,
     **{(state, DeliveryEvent.RETRIED): DeliveryState.QUEUED for state in DEATHS},

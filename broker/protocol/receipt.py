@@ -23,7 +23,8 @@ class Receipt(NamedTuple):
     `state`: `queued` (committed to disk), `delivered` (the receiver's client holds it), `handled`
     (its ack is committed; `outcome` says how it went) or `dead` (given up; `reason` says why, and
     `failed` whether it was worked on).
-    `claimed`: an answer whose sender is not proven, so it ends nobody's wait.
+    `claimed`: an answer whose sender is not proven, so it ends nobody's wait. `told`: of one that
+    was cancelled in its holder's hands, whether that was told to end it.
     """
 
     id: str
@@ -35,6 +36,7 @@ class Receipt(NamedTuple):
     outcome: Mapping[str, Any] | None = None
     reason: str = ""
     claimed: bool = False
+    told: bool = False
 
     @property
     def failed(self) -> bool:
@@ -62,6 +64,7 @@ def receipt(reply: Mapping[str, Any], to: str = "") -> Receipt:
             reply.get("outcome"),
             str(reply.get("reason") or ""),
             reply.get("claimed") is True,
+            reply.get("told") is True,
         )
     except (KeyError, TypeError, ValueError) as exc:
         raise BadMessage(f"the broker's receipt is not one: {exc}") from exc

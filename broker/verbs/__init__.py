@@ -3,9 +3,10 @@ The table of verbs. One file for each group of requests: check, decide, reply; n
 
     send, wait     messages in                   registration  hello, names and beats
     acks           what a holder says            events        publish, probe
-    inbox          what a name has; cancel       dead_letters  dead, retry, purge
-    queries        list, trace, read, status     loops         resume
-    stop           the end of the broker         fields        what several of them read
+    inbox          what a name has               dead_letters  dead, retry, purge
+    queries        list, trace, read, status     cancel        what waits or is in hand
+    loops          resume                        stop          the end of the broker
+    fields         what several of them read
 """
 
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from wakebus.broker.core.hub import Hub
 from wakebus.broker.core.model import ClientRequest
 from wakebus.broker.verbs import (
     acks,
+    cancel,
     dead_letters,
     events,
     inbox,
@@ -49,7 +51,7 @@ VERBS: Final[dict[str, Verb]] = {
     "retry": dead_letters.retry,
     "purge": dead_letters.purge,
     "inbox": inbox.inbox,
-    "cancel": inbox.cancel,
+    "cancel": cancel.cancel,
     "resume": loops.resume,
     "publish": events.publish,
     "probe": events.probe,

@@ -190,9 +190,13 @@ def _finish(
     if entry is None:  # a resent ack of what is stored already
         hub.reply(request, {"id": id})
         return
+    event = DeliveryEvent.CANCELLED if entry.cancelled else DeliveryEvent(state.value)
+    if entry.cancelled:  # whatever it says; its outcome tells what was done all the same
+        state, reason = DeliveryState.DEAD, entry.cancelled
+        line = hub.log_line("dead", by=endpoint.name, pid=_pid(endpoint), reason=reason)
     # In memory at once: if the holder goes while the disk is slow, this does not come again.
     endpoint.mailbox.adopt(id)
-    entry.state = NEXT.get((entry.state, DeliveryEvent(state.value)), entry.state)
+    entry.state = NEXT.get((entry.state, event), entry.state)
     columns: dict[str, Any] = {"state": state, "outcome": outcome, "reason": reason, "token": None}
     if (
         state is DeliveryState.HANDLED
@@ -200,6 +204,7 @@ def _finish(
     ):
         columns["silent"] = True  # it lies in the inbox for whoever looks
     done = partial(hub.reply, request, {"id": id})
+    quiet = entry.taken_back if entry.cancelled else quiet
     commit_end(hub, endpoint, entry, line, done, quiet=quiet, **columns)
 
 
@@ -218,6 +223,9 @@ def later(hub: Hub, request: ClientRequest) -> None:
         raise BadMessage("later: `work` is `none` (nothing was done) or `maybe`")
     if entry is None or not entry.out or entry.state in ENDS:
         hub.reply(request, {"id": id})
+        return
+    if entry.cancelled:
+        _finish(hub, request, endpoint, entry, id, DeliveryState.DEAD, "", None, None)
         return
     hub.revoke_token(entry)
     entry.state = NEXT[entry.state, DeliveryEvent.LATER]

@@ -13,7 +13,7 @@ from typing import Any
 from wakebus.broker import __version__
 from wakebus.broker.core import ephemeral
 from wakebus.broker.core.bounces import check_not_reserved
-from wakebus.broker.core.dispatch import dispatch
+from wakebus.broker.core.dispatch import dispatch, end_cancelled, tell_cancelled
 from wakebus.broker.core.holders import claim_name, release_name, save_holder
 from wakebus.broker.core.hub import Hub
 from wakebus.broker.core.model import ClientRequest, Connection, Endpoint
@@ -48,6 +48,7 @@ def hello(hub: Hub, request: ClientRequest) -> None:
         raise BadMessage("hello: this connection belongs to another `instance`; open a new one")
     else:
         conn.greeted = now  # its names stay
+    hub.conns[request.conn].cancels = request.payload.get("cancel") is True
     limits = {"body_bytes": wire.MAX_BODY, "outcome_bytes": MAX_OUTCOME}
     hub.reply(
         request,
@@ -95,6 +96,8 @@ def _reconcile(hub: Hub, endpoint: Endpoint, holding: list[dict[str, Any]]) -> l
             entry.started_before |= entry.state is DeliveryState.STARTED
             entry.state = DeliveryState.QUEUED
             mailbox.give_back(entry.id)
+            if entry.cancelled:
+                end_cancelled(hub, endpoint, entry)
     for id, item in ids.items():
         if (entry_ := mailbox.entries.get(id)) is None:
             continue
@@ -119,6 +122,8 @@ def _registered(
         short = {"ephemeral": True} if endpoint.ephemeral else {}
         hub.reply(request, {"name": endpoint.name, "epoch": epoch, "ended": ended, **short})
         hub.announce_holder(endpoint, holder.process.pid, up=True)
+        for entry in endpoint.mailbox.out:
+            tell_cancelled(hub, endpoint, entry)  # it may have come back since
         dispatch(hub, endpoint)
 
 

@@ -23,7 +23,7 @@ VERBS: Final = {
     "trace": ("bus.trace", "show what became of a message, step by step"),
     "dead": ("bus.dead", "list, show, retry and purge dead letters"),
     "inbox": ("bus.inbox", "show what waits for an endpoint, without taking it"),
-    "cancel": ("bus.cancel", "take back a message that still waits"),
+    "cancel": ("bus.cancel", "take back a message, also one that is being worked on"),
     "resume": ("bus.resume", "show loops that are paused, and let them go on"),
     "endpoints": ("bus.endpoints", "list, add and remove endpoints"),
     "install": ("setup.install", "put wakebus into an agent: hermes"),

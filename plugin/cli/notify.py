@@ -284,7 +284,9 @@ def show(receipt: Receipt, as_json: bool) -> int:
     """Print the receipt; return the exit status."""
     if as_json:
         fields = receipt._asdict().items()
-        echo_json({k: v for k, v in fields if v not in (None, "") and (v or k != "claimed")})
+        echo_json(
+            {k: v for k, v in fields if v not in (None, "") and (v or k not in ("claimed", "told"))}
+        )
     if receipt.state == "dead":
         echo(f"dead {receipt.id}: {receipt.reason}", error=True)
         if receipt.failed:

@@ -14,6 +14,7 @@ import secrets
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 from wakebus.broker import Delivery, Later, Refusal
@@ -94,6 +95,8 @@ class Dispatch:
             delivery.lost = True
             raise
         except NotNow as exc:
+            if delivery.cancelled:
+                return Refusal(delivery.cancelled)
             return Later(RETRY_S, exc.text)
         if isinstance(handled, Later):
             return handled
@@ -142,6 +145,8 @@ class Dispatch:
             outcome["answered"] = False  # nobody need wait any longer
         if command:
             command.join()
+        if delivery.cancelled:
+            return Refusal(delivery.cancelled, outcome)
         outcome = _whole(outcome)
         reason = job.failed if job else failure_of_actions(outcome["actions"])
         if not reason:
@@ -187,8 +192,13 @@ class Dispatch:
             return None
         delivery.started()
 
+        cancel = Cancel()
+        delivery.on_cancel(partial(self._commands.end_command, cancel))
+
         def run_command() -> None:
-            result = self._commands.run(rule, delivery.message, environ=self._environ)
+            result = self._commands.run(
+                rule, delivery.message, environ=self._environ, cancel=cancel
+            )
             actions.append({"what": "command", "t": result.started, **result.to_outcome()})
             self._command_threads.discard(thread)
 
@@ -234,6 +244,7 @@ class Dispatch:
             often = f"{FLOOD_TURNS} turns in {FLOOD_S:g} s"
             id = delivery.message.id
             self._terminal.show(f"· {id} waits {rest:.0f} s: its session had {often}")
+        delivery.on_cancel(partial(self._turns.cancel, chosen.session, job))
         self._turns.take_turn(chosen.session, job)
         return job
 

@@ -66,36 +66,53 @@ class Commands:
     def __init__(self, at_once: int = AT_ONCE) -> None:
         self._room = threading.Condition()
         self._left = at_once
-        self._cancel = Cancel()
+        self._stopping = False
+        self._running: set[Cancel] = set()
 
     def run(
-        self, rule: Rule, message: Message, *, environ: Mapping[str, str] = os.environ
+        self,
+        rule: Rule,
+        message: Message,
+        *,
+        environ: Mapping[str, str] = os.environ,
+        cancel: Cancel | None = None,
     ) -> CommandResult:
         """Run the rule's command for `message` and wait for its end; never raises."""
         if rule.command is None:
             return CommandResult(error="the rule has no command")
-        with self._place() as free:
+        cancel = cancel or Cancel()
+        with self._place(cancel) as free:
             if not free:
                 return CommandResult(cancelled=True, error="stopped before it started")
-            return _run(rule, rule.command, message, environ, self._cancel)
+            return _run(rule, rule.command, message, environ, cancel)
 
-    def stop_all(self) -> None:
-        """End every running and waiting command; none starts afterwards."""
-        self._cancel.cancel()
+    def end_command(self, cancel: Cancel) -> None:
+        """End the command that runs or waits under `cancel`."""
+        cancel.cancel()
         with self._room:
             self._room.notify_all()
 
-    @contextmanager
-    def _place(self) -> Iterator[bool]:
+    def stop_all(self) -> None:
+        """End every running and waiting command; none starts afterwards."""
         with self._room:
-            self._room.wait_for(lambda: self._left > 0 or self._cancel.asked)
-            free = not self._cancel.asked
+            self._stopping = True
+            for cancel in self._running:
+                cancel.cancel()
+            self._room.notify_all()
+
+    @contextmanager
+    def _place(self, cancel: Cancel) -> Iterator[bool]:
+        with self._room:
+            self._room.wait_for(lambda: self._left > 0 or self._stopping or cancel.asked)
+            free = not (self._stopping or cancel.asked)
             self._left -= free
+            self._running.add(cancel)
         try:
             yield free
         finally:
             with self._room:
                 self._left += free
+                self._running.discard(cancel)
                 self._room.notify()
 
 

@@ -30,6 +30,7 @@ MAX_IDLE: Final = 1000  # sessions whose recent turns are remembered
 MAX_TOGETHER: Final = 50  # messages in one turn: what still fits a prompt
 MAX_SENDERS: Final = 8  # that wait for one session: each has one of the endpoint's 64 lanes
 STOPPING: Final = "this host is stopping"
+TOGETHER: Final = "cancelled, but done together with other messages: their turn went on"
 
 OutcomeFields = dict[str, Any]
 
@@ -49,7 +50,7 @@ class Job:
         self.outcome: OutcomeFields = {}
         self.failed = ""  # why the turn on it failed
         self.error: WakebusError | None = None  # it must not be acknowledged
-        self.done = False
+        self.done = self.cancelled = False
 
     @property
     def sender(self) -> str:
@@ -82,6 +83,7 @@ class _Session:
         self.waiting: deque[Job] = deque()
         self.turns: deque[float] = deque(maxlen=FLOOD_TURNS)  # when the last ones began
         self.running: Cancel | None = None
+        self.jobs: Sequence[Job] = ()  # what the running turn is on
         self.interrupted_by = ""
         self.rested = False
 
@@ -152,6 +154,8 @@ class TurnQueue:
         another holder: it must not be acknowledged then.
         """
         with self._lock:
+            if job.cancelled:
+                return job.outcome
             self._prune()
             session = self._sessions.setdefault(name, _Session())
             job.arrived = self._now()
@@ -163,6 +167,26 @@ class TurnQueue:
         if job.error:
             raise job.error
         return job.outcome
+
+    def cancel(self, name: str, job: Job) -> None:
+        """
+        End the work on `job`, whose message was cancelled (any thread).
+
+        What waits is over. A turn is ended only if nobody else's message is in it.
+        """
+        with self._lock:
+            session = self._sessions.get(name)
+            job.cancelled = True
+            if session is None or job.done:
+                return
+            if job in session.waiting:
+                session.waiting.remove(job)
+                job.done = True
+            elif session.running and all(one.cancelled for one in session.jobs):
+                session.running.cancel()
+            elif job in session.jobs:
+                job.outcome["note"] = TOGETHER
+            self._lock.notify_all()
 
     def crowded(self, name: str, sender: str) -> bool:
         """Whether so many senders wait for session `name` that one more should come later."""
@@ -238,7 +262,7 @@ class TurnQueue:
         jobs = session.gather()
         if not jobs[0].asked:
             session.turns.append(self._now())
-        session.running = Cancel()
+        session.running, session.jobs = Cancel(), jobs
         self._lock.notify_all()
         return jobs
 
@@ -265,10 +289,10 @@ class TurnQueue:
             for job in jobs:
                 if cut_off and session.interrupted_by:
                     job.outcome["interrupted_by"] = session.interrupted_by
-                elif cut_off:
+                elif cut_off and not job.cancelled:
                     job.error = job.error or NotRunning(STOPPING)
                 job.done = True
-            session.running, session.interrupted_by = None, ""
+            session.running, session.interrupted_by, session.jobs = None, "", ()
             self._busy -= 1
             self._lock.notify_all()
 
@@ -276,14 +300,14 @@ class TurnQueue:
 def start_jobs(jobs: Sequence[Job], token: str) -> list[Job]:
     """Say that work on each job begins; return those that are still ours."""
     shown: str | None = token
-    for job in reversed(jobs):
+    for job in reversed([job for job in jobs if not job.cancelled]):
         try:
             # A token is good for one message: for the newest that is still ours.
             job.delivery.started(shown)
             shown = None
         except WakebusError as exc:
             job.error = exc
-    return [job for job in jobs if job.error is None]
+    return [job for job in jobs if job.error is None and not job.cancelled]
 
 
 def fill_outcomes(

@@ -235,19 +235,6 @@ def test_cancelling(peer: Peer, other: Peer, name: str) -> None:
     assert peer.error("cancel", id=5).code == "bad_message"
 
 
-def test_what_is_in_hand_is_not_cancelled(peer: Peer, other: Peer, name: str) -> None:
-    """PROTOCOL-10.11: the answer says whose hands, and how far it is; it goes on."""
-    other.register(name)
-    id = peer.send(name)["id"]
-    delivery = other.take()
-    for word in ("got", "started"):
-        other.say(word, delivery)
-        shown = {"got": "held", "started": "started"}[word]
-        assert f"in the hands of {name} ({shown})" in peer.error("cancel", id=id).text
-    other.say("later", delivery, after_s=3600)
-    assert peer.ask("cancel", id=id)["state"] == "dead"
-
-
 # --- notices --------------------------------------------------------------------------------
 
 

@@ -1,14 +1,18 @@
-"""`wakebus cancel ID`: take back a message that nobody has in hand yet."""
+"""`wakebus cancel ID`: take back a message that has not ended, also out of its receiver's hands."""
 
 import argparse
 import os
 from typing import Final
 
-from wakebus.broker.errors import Refused, UnknownId
+from wakebus.broker.client.client import Client
+from wakebus.broker.errors import Refused, TimedOut, UnknownId
+from wakebus.broker.protocol.receipt import Receipt
 from wakebus.plugin import sender_identity
 from wakebus.plugin.cli import notify
 from wakebus.plugin.cli.command import Command
-from wakebus.plugin.cli.output import OK, Parser, echo, echo_json
+from wakebus.plugin.cli.output import LATE, OK, Parser, echo, echo_json
+
+END_S: Final = 10.0  # an agent has 2 s after SIGTERM (processes/run.py), Hermes 10 (cli.py:12201)
 
 
 def _options(parser: Parser) -> None:
@@ -27,20 +31,43 @@ def run(args: argparse.Namespace) -> int:
         except Refused as exc:
             step = f"What became of it: wakebus trace {args.id}"
             raise Refused(exc.text, step=step) from exc
+        ended = _until_ended(client, receipt)
     if args.json:
-        echo_json({"id": receipt.id, "state": receipt.state, "reason": receipt.reason})
+        echo_json({"id": ended.id, "state": ended.state, "reason": ended.reason})
     else:
-        echo(
-            f"{receipt.id} is {receipt.reason}; to send it all the same: "
-            f"wakebus dead retry {receipt.id}"
-        )
-    return OK
+        echo(_sentence(receipt, ended))
+    return OK if ended.state == "dead" else LATE
+
+
+def _until_ended(client: Client, receipt: Receipt) -> Receipt:
+    """Return the receipt once its holder, which was told, has ended it; at most after END_S."""
+    if not receipt.told:
+        return receipt
+    try:
+        return client.wait(receipt.id, END_S)
+    except TimedOut:
+        return receipt
+
+
+def _sentence(receipt: Receipt, ended: Receipt) -> str:
+    retry = f"wakebus dead retry {ended.id}"
+    if receipt.state == "dead":
+        return f"{ended.id} is {ended.reason}; to send it all the same: {retry}"
+    if ended.state == "dead":
+        done = f"{receipt.to} has ended its work on it, which may be half done"
+        return f"{ended.id} is {ended.reason}; {done}. To send it again: {retry} --force"
+    why = "was told and has not ended it yet" if receipt.told else "cannot be told, and goes on"
+    hands = f"{ended.id} is in the hands of {receipt.to}, which {why}"
+    return f"{hands}; once it has, it is dead: {receipt.reason}"
 
 
 COMMAND: Final = Command(
     options=_options,
     run=run,
-    description="Take back a message that is still queued; it becomes a dead letter. What is "
-    "in its receiver's hands, or has ended, stays as it is: exit 1 and where it is.",
+    description="Take back a message that has not ended; it becomes a dead letter. What is in its "
+    "receiver's hands is ended there: an agent's or a command's process, the bus's own turn in "
+    "Hermes, never a person's.",
+    epilog="exit status: 0 it is dead; 1 it had ended, or the bus is not running; 2 usage; 4 its "
+    "receiver has not ended it yet, and it is dead when that has",
     json="for scripts, errors too",
 )

@@ -703,3 +703,34 @@ def test_without_a_broker(bus_root: Path) -> None:
                 await bus.register("a", handled)
 
     run(main())
+
+
+def test_a_handlers_task_is_cancelled_with_its_message(bus: AsyncClient, name: str) -> None:
+    """PROTOCOL-6.14: and the message is dead, however the task takes it."""
+
+    async def main() -> None:
+        async with bus:
+            at_work = asyncio.Event()
+
+            async def work(delivery: AsyncDelivery) -> dict[str, str] | None:
+                at_work.set()
+                try:
+                    await asyncio.sleep(60)
+                except asyncio.CancelledError:
+                    if delivery.message.text == "caught":
+                        return {"cancelled": delivery.cancelled}
+                    raise
+                return None
+
+            await bus.register(name, work)
+            for text in ("raised", "caught"):
+                at_work.clear()
+                id = (await bus.send(name, text)).id
+                await at_work.wait()
+                assert (await bus.cancel(id, by="ci")).told
+                receipt = await bus.wait(id, 30)
+                assert (receipt.state, receipt.reason) == ("dead", "cancelled by ci")
+                caught = {"cancelled": "cancelled by ci"} if text == "caught" else {}
+                assert receipt.outcome == caught
+
+    run(main())

@@ -801,3 +801,34 @@ def test_a_call_keeps_its_name_and_words() -> None:
     """As they stand in calls.py; `self` is the client."""
     assert Client.trace.__name__ == "trace" and Client.trace.__doc__ == Calls.trace.__doc__
     assert [*inspect.signature(Client.trace).parameters] == ["self", "id"]
+
+
+# --- what is cancelled ----------------------------------------------------------------------
+
+
+def test_a_handler_learns_that_its_message_was_cancelled(client: Client, worker: Client) -> None:
+    """PROTOCOL-6.14: at once, and whatever it returns, the message is dead."""
+    name, at_work = f"c{os.urandom(5).hex()}", threading.Event()
+    reasons: list[str] = []
+
+    def work(delivery: Delivery) -> Outcome:
+        cancelled = threading.Event()
+        delivery.on_cancel(cancelled.set)
+        at_work.set()
+        assert cancelled.wait(30)
+        delivery.on_cancel(lambda: reasons.append(delivery.cancelled))
+        if delivery.message.text == "raise":
+            raise ValueError("cut off")
+        return {"n": 1}
+
+    worker.register(name, work)
+    for text in ("return", "raise"):
+        at_work.clear()
+        id = client.send(name, text).id
+        assert at_work.wait(30)
+        receipt = client.cancel(id, by="ci")
+        assert (receipt.state, receipt.told, receipt.to) == ("delivered", True, name)
+        ended = client.wait(id, 30)
+        assert (ended.state, ended.reason, ended.failed) == ("dead", "cancelled by ci", False)
+        assert ended.outcome == ({"n": 1} if text == "return" else {})
+    assert reasons == ["cancelled by ci"] * 2

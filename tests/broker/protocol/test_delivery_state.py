@@ -58,9 +58,12 @@ def test_every_open_state_can_end_and_come_back(state: DeliveryState) -> None:
 
 
 def test_only_what_waits_is_given_up() -> None:
-    """PROTOCOL-6.10: what is in somebody's hands neither expires nor is exhausted."""
-    given_up = {state for (state, _), end in NEXT.items() if end is DeliveryState.DEAD}
-    assert given_up == {DeliveryState.QUEUED}
+    """PROTOCOL-6.10: what is in somebody's hands does not expire and is not exhausted."""
+    given_up = {step for step, end in NEXT.items() if end is DeliveryState.DEAD}
+    cancelled = {state for state, event in given_up if event is DeliveryEvent.CANCELLED}
+    assert cancelled == OPEN
+    others = {state for state, event in given_up if event is not DeliveryEvent.CANCELLED}
+    assert others == {DeliveryState.QUEUED}
 
 
 def test_words_of_receipts() -> None:

@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from fakes.broker import until
 from wakebus.broker.protocol.message import Message
+from wakebus.plugin.processes.cancel import Cancel
 from wakebus.plugin.receive.shell_command import CommandResult, Commands
 from wakebus.plugin.rules.model import Rule
 
@@ -161,6 +163,30 @@ def test_stop_all_ends_what_runs_and_what_waits(make: MakeMessage, tmp_path: Pat
         thread.join(10)
     assert len(found) == 3 and all(done.cancelled and not done.ok for done in found)
     assert sorted(done.error for done in found) == ["", *["stopped before it started"] * 2]
+
+
+def test_one_is_ended_and_the_others_are_not(make: MakeMessage, tmp_path: Path) -> None:
+    """A message that is cancelled, while its command runs or before."""
+    commands, cancels = Commands(at_once=1), [Cancel() for _ in range(3)]
+    rule = Rule(match_type=("*",), command=f"touch {tmp_path}/on; sleep 60 & wait; echo no")
+    quick = Rule(match_type=("*",), command="echo yes")
+    found: dict[int, CommandResult] = {}
+
+    def run(n: int, rule: Rule) -> None:
+        found[n] = commands.run(rule, make(), environ=ENVIRON, cancel=cancels[n])
+
+    threads = [threading.Thread(target=run, args=(n, rule)) for n in (0, 1)]
+    threads.append(threading.Thread(target=run, args=(2, quick)))
+    for thread in threads:
+        thread.start()
+        until(lambda: (tmp_path / "on").exists())
+    commands.end_command(cancels[1])
+    threads[1].join(10)
+    assert found[1].error == "stopped before it started" and 0 not in found
+    commands.end_command(cancels[0])
+    for thread in threads:
+        thread.join(10)
+    assert found[0].cancelled and found[2].ok and found[2].tail == "yes"
 
 
 def test_an_environment_that_the_kernel_refuses(make: MakeMessage) -> None:

@@ -404,3 +404,52 @@ def test_idle_sessions_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     for n in range(50):
         turns.take_turn(f"s{n}", job("m"))
     assert len(turns._sessions) <= 11
+
+
+# --- what is cancelled ----------------------------------------------------------------------
+
+
+def test_a_job_that_waits_is_cancelled(stage: Stage) -> None:
+    """It is over at once, and has no turn; the one in front goes on."""
+    running, waiting = stage.take("s", job("m1")), job("m2")
+    until(lambda: "s" in stage.on)
+    future = stage.take("s", waiting)
+    stage.turns.cancel("s", waiting)
+    assert future.result(10) == {} and not stage.on["s"].asked
+    stage.end("s")
+    assert running.result(10) == {"turn": ["m1"]} and stage.log == [("s", ["m1"])]
+
+
+def test_a_turn_is_cancelled(stage: Stage) -> None:
+    """It is cut off, its outcome is told, and the next one begins."""
+    one = job("m1")
+    running, later = stage.take("s", one), stage.take("s", job("m2"))
+    until(lambda: "s" in stage.on)
+    stage.turns.cancel("s", one)
+    assert running.result(10) == {"turn": ["m1"]}
+    stage.end("s")
+    assert later.result(10) == {"turn": ["m2"]}
+
+
+def test_one_of_several_in_a_turn_is_cancelled(stage: Stage) -> None:
+    """The turn goes on for the others, which is told; once all are, it ends."""
+    jobs = [job(f"m{n}", coalesce_ms=1000) for n in range(2)]
+    futures = [stage.take("s", one) for one in jobs]
+    stage.now += 5
+    until(lambda: "s" in stage.on)
+    stage.turns.cancel("s", jobs[0])
+    assert not stage.on["s"].asked and "their turn went on" in jobs[0].outcome["note"]
+    stage.turns.cancel("s", jobs[1])
+    assert [f.result(10)["turn"] for f in futures] == [["m0", "m1"]] * 2
+
+
+def test_a_job_is_cancelled_before_it_is_there(stage: Stage) -> None:
+    """Or after it was done: nothing happens."""
+    one = job("m1")
+    stage.turns.cancel("s", one)
+    assert stage.turns.take_turn("s", one) == {} and stage.log == []
+    done = job("m2")
+    future = stage.take("s", done)
+    stage.end("s")
+    future.result(10)
+    stage.turns.cancel("s", done)

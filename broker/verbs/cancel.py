@@ -1,0 +1,90 @@
+"""
+The verb `cancel`: a message is taken back, also out of its holder's hands (PROTOCOL.md section 10).
+
+Rule 1: whoever is on this bus may (one user, one trust); its steps tell who did. Rule 2: what waits
+is dead at once; what is in hand once its holder has ended it, or says anything of its end.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from wakebus.broker.core.dispatch import do_nothing, give_up, tell_cancelled
+from wakebus.broker.core.hub import Hub
+from wakebus.broker.core.mailbox import MailboxEntry, cancelled_by
+from wakebus.broker.core.model import ClientRequest, Endpoint
+from wakebus.broker.errors import Busy, Refused, WakebusError
+from wakebus.broker.protocol.delivery_state import OPEN, DeliveryEvent, DeliveryState, receipt_word
+from wakebus.broker.store.rows import Row
+from wakebus.broker.verbs.fields import found_or_fail, message_id, requester
+
+
+def cancel(hub: Hub, request: ClientRequest) -> None:
+    """Verb `cancel`: take back a message that has not ended; it ends as a dead letter."""
+    id, by = message_id(request, "cancel"), requester(hub, request)
+    if (found := _find(hub, id)) is not None:
+        _take_back(hub, request, *found, by)
+        return
+
+    def looked(row: Row) -> None:
+        if row["state"] not in OPEN:
+            hub.fail(request, Refused(f"{id} is {row['state']} already; nothing to take back"))
+        elif (now_found := _find(hub, id)) is not None:  # it was on its way into the mailbox
+            _guarded(hub, request, lambda: _take_back(hub, request, *now_found, by))
+        else:
+            hub.fail(request, Busy(f"{id} is just changing; ask again"))
+
+    hub.store.submit(lambda store: store.find(id), found_or_fail(hub, request, id, looked))
+
+
+def _find(hub: Hub, id: str) -> tuple[Endpoint, MailboxEntry] | None:
+    for endpoint in hub.endpoints.values():
+        if (entry := endpoint.mailbox.entries.get(id)) is not None:
+            return endpoint, entry
+    return None
+
+
+def _guarded(hub: Hub, request: ClientRequest, act: Callable[[], None]) -> None:
+    try:
+        act()
+    except WakebusError as exc:
+        hub.fail(request, exc)
+
+
+def _take_back(
+    hub: Hub, request: ClientRequest, endpoint: Endpoint, entry: MailboxEntry, by: dict[str, Any]
+) -> None:
+    if entry.state not in OPEN:
+        raise Refused(f"{entry.id} is {entry.state} already; nothing to take back")
+    name = by.get("by") or (f"process {by['pid']}" if by["pid"] else "somebody without a name")
+    reason = cancelled_by(name)
+    if entry.out:
+        _end_in_hand(hub, request, endpoint, entry, reason, by)
+        return
+    give_up(
+        hub,
+        endpoint,
+        entry,
+        DeliveryEvent.CANCELLED,
+        reason,
+        lambda: hub.reply(request, {"id": entry.id, "state": "dead", "reason": reason}),
+        quiet=name == entry.sender,  # it took its own message back
+        **by,
+    )
+
+
+def _end_in_hand(
+    hub: Hub,
+    request: ClientRequest,
+    endpoint: Endpoint,
+    entry: MailboxEntry,
+    reason: str,
+    by: dict[str, Any],
+) -> None:
+    """Have its holder end it: from now on whatever that says of it is its death."""
+    entry.cancelled = entry.cancelled or reason
+    told = tell_cancelled(hub, endpoint, entry)
+    line = hub.log_line("cancelled", told=told, **by)
+    hub.mark_surely(entry.id, line, do_nothing)
+    state = receipt_word(entry.state) if entry.state is not DeliveryState.QUEUED else "delivered"
+    facts = {"to": endpoint.name, "reason": entry.cancelled, "told": told}
+    hub.reply(request, {"id": entry.id, "state": state, **facts})
