@@ -20,7 +20,7 @@ HELP = {
     "dead retry": ("ID", "--to", "--all", "--force"),
     "dead purge": ("ID", "--to", "--all", "--older-than", "--yes"),
     "inbox": ("E", "--all", "--json", "Nothing is taken"),
-    "cancel": ("ID", "--json", "queued"),
+    "cancel": ("ID", "--json", "Take back", "exit status"),
     "publish": ("TOPIC", "JSON", "--json", "exit status"),
     "tail": ("PATTERN", "--json", "--count", "Ctrl-C"),
     "resume": ("NAME", "--all", "--json", "loop"),
