@@ -36,7 +36,7 @@ EXPIRED_BEHIND: Final = "it expired; it waited behind {}: {}"
 
 def dispatch(hub: Hub, endpoint: Endpoint, fresh: Mapping[str, bytes] | None = None) -> None:
     """Send what may go out now; `fresh` holds bodies that need not be read from disk."""
-    while hub.live(endpoint) and endpoint.holder and not endpoint.holder.blocked:
+    while hub.live(endpoint) and (holder := endpoint.holder) and holder.takes_deliveries:
         entry = endpoint.mailbox.take_next(hub.clock.mono())
         if entry is None:
             return
@@ -87,8 +87,8 @@ def _deliver(
     if retried:
         head["retried"] = retried
     frame = wire.encode_around("deliver", head, blob)
-    if holder.conn is None or not hub.post(holder.conn, frame):
-        # Its pipe is full or gone: the next beat or registration asks again.
+    if holder.conn is None or not hub.offer(holder.conn, frame):
+        # Its pipe is full or gone: `resume_deliveries` or the next registration asks again.
         holder.blocked = True
         endpoint.mailbox.give_back(entry.id)
 
@@ -100,7 +100,16 @@ def tell_cancelled(hub: Hub, endpoint: Endpoint, entry: MailboxEntry) -> bool:
     if not entry.cancelled or holder is None or holder.conn is None or not (conn and conn.cancels):
         return False
     told = {"to": endpoint.name, "id": entry.id, "epoch": holder.epoch, "reason": entry.cancelled}
-    return hub.post(holder.conn, wire.encode("cancel", 0, told))
+    return hub.push(holder.conn, wire.encode("cancel", 0, told))
+
+
+def resume_deliveries(hub: Hub, conn: bytes) -> None:
+    """All that waited for a connection's pipe has left: what its names have may go out, too."""
+    names = hub.conns[conn].names if conn in hub.conns else ()
+    for endpoint in [hub.endpoints[name] for name in names if name in hub.endpoints]:
+        if endpoint.holder and endpoint.holder.conn == conn and endpoint.holder.blocked:
+            endpoint.holder.blocked = False
+            dispatch(hub, endpoint)
 
 
 def commit_end(

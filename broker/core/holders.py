@@ -55,7 +55,7 @@ def _set_holder(
     if holder and holder.conn not in (None, id) and (old := hub.conns.get(holder.conn or b"")):
         old.names.discard(endpoint.name)  # its connection before a reconnect
     endpoint.holder = Holder(conn.instance, conn.process, endpoint.epoch, id)
-    endpoint.holder.blocked = True  # until the grant is stored
+    endpoint.holder.granted = False  # until that is stored
     endpoint.holder.beat, endpoint.holder.since = now, since
     endpoint.instance, endpoint.seen = conn.instance, hub.bus_time()
 
@@ -83,7 +83,7 @@ def _lose(hub: Hub, endpoint: Endpoint, holder: Holder, *, died: bool) -> None:
         if old := hub.conns.get(holder.conn):
             old.names.discard(endpoint.name)
             old.lost.add(endpoint.name)
-        hub.post(holder.conn, wire.encode("fenced", 0, {"to": endpoint.name}))
+        hub.push(holder.conn, wire.encode("fenced", 0, {"to": endpoint.name}))
 
 
 def release_name(hub: Hub, endpoint: Endpoint, holder: Holder) -> None:

@@ -47,7 +47,8 @@ class Hub:
         services: frozenset[str] = frozenset(),
     ) -> None:
         self.settings, self.clock, self.boot, self.services = settings, clock, boot, services
-        self.post, self.reply, self.fail = effects.post, effects.reply, effects.fail
+        self.offer, self.push = effects.offer, effects.push
+        self.reply, self.fail = effects.reply, effects.fail
         self.store, self.request_figures = effects.store, effects.request_figures
         self.stop = effects.stop
         self.events, self.missed = BrokerEvents(clock.wall, effects.publish), MissedEvents()

@@ -32,11 +32,13 @@ class Effects(NamedTuple):
     """
     What the hub does to the world; none of it waits, and all is called by the router thread.
 
-    `post(connection, frame)` and `publish(frame)`: whether it was taken. `request_figures(done)`:
-    calls `done` with what passed the topic plane. `stop()`: the broker ends once it has finished.
+    `offer(connection, frame)`, for what can wait elsewhere, and `publish(frame)`: whether it was
+    taken. `push(connection, frame)`: whether anybody is there. `request_figures(done)`: calls
+    `done` with what passed the topic plane. `stop()`: the broker ends once it has finished.
     """
 
-    post: Callable[[bytes, bytes], bool]
+    offer: Callable[[bytes, bytes], bool]
+    push: Callable[[bytes, bytes], bool]
     reply: Callable[[ClientRequest, dict[str, Any]], None]
     fail: Callable[[ClientRequest, WakebusError], None]
     store: Writer
@@ -60,12 +62,18 @@ class Connection:
 class Holder:
     """The client that holds an endpoint. `conn` None: known from the store, not yet back."""
 
-    __slots__ = ("beat", "blocked", "conn", "epoch", "instance", "process", "since")
+    __slots__ = ("beat", "blocked", "conn", "epoch", "granted", "instance", "process", "since")
 
     def __init__(self, instance: str, process: Process, epoch: int, conn: bytes | None) -> None:
         self.instance, self.process, self.epoch, self.conn = instance, process, epoch, conn
         self.beat = self.since = 0.0  # monotonic, wall
-        self.blocked = False  # its pipe is full; asked again at its next beat
+        self.blocked = False  # its pipe is full; asked again when it has room, or at its next beat
+        self.granted = True  # else the grant is not stored yet
+
+    @property
+    def takes_deliveries(self) -> bool:
+        """Whether deliveries may be sent to it: after its grant, while its pipe has room."""
+        return self.granted and not self.blocked
 
     def silent(self, now: float, stale_s: float) -> bool:
         """Whether nothing was heard of it for `stale_s` seconds."""

@@ -2,15 +2,16 @@
 The router thread: ROUTER socket in, verbs out (PROTOCOL.md sections 2 and 3).
 
 Rule 1: it never waits for a peer (MANDATORY and NOBLOCK: without them a message to a frozen peer
-vanishes or the router stands still, both measured) and never for the disk. Rule 2: every request
-is answered, a wrong one by `err`. Rule 3: a fault in one request ends that request only. Rule 4:
-who a peer is, the kernel is asked once for each connection: it costs a tenth of a whole send
-(measured).
+vanishes or the router stands still, both measured; send_queues.py) and never for the disk. Rule 2:
+every request is answered, a wrong one by `err`. Rule 3: a fault in one request ends that request
+only. Rule 4: who a peer is, the kernel is asked once for each connection: it costs a tenth of a
+whole send (measured).
 """
 
 import logging
 import os
 import struct
+import time
 from collections import deque
 from collections.abc import Callable
 from functools import partial
@@ -20,6 +21,7 @@ import msgspec
 import zmq
 
 from wakebus.broker import __version__
+from wakebus.broker.core.dispatch import resume_deliveries
 from wakebus.broker.core.holders import release_ended_holders
 from wakebus.broker.core.hub import Hub
 from wakebus.broker.core.model import ClientRequest, Effects
@@ -29,7 +31,9 @@ from wakebus.broker.errors import BadFrame, BadVersion, TooBig, UnknownVerb, Wak
 from wakebus.broker.protocol import wire
 from wakebus.broker.server import housekeeping
 from wakebus.broker.server.connection_limit import ConnectionLimit
+from wakebus.broker.server.peer_connection import PeerConnection, close_peer, peer_of_frame
 from wakebus.broker.server.proxy import Proxy
+from wakebus.broker.server.send_queues import SendQueues
 from wakebus.broker.settings import Settings
 from wakebus.broker.store.group_commit import Writer
 from wakebus.broker.store.recovery import close_store
@@ -42,6 +46,7 @@ log = logging.getLogger("wakebus.router")
 
 BURST: Final = 500  # frames read between two looks at the store's results
 PEERS: Final = 10_000  # connections that are gone stay among them until then; then all ask again
+LAST_WORDS_S: Final = 0.5  # for what waits for peers at the end; one that is frozen holds up none
 
 
 class Router:
@@ -67,11 +72,13 @@ class Router:
         os.set_blocking(self._wake_read, False)
         os.set_blocking(self._wake_write, False)
         self._stopping = self.stopped_for_good = False
-        self._peers: dict[bytes, tuple[int, int]] = {}  # uid and pid by connection
+        self._peers: dict[bytes, PeerConnection] = {}
         self._calls: deque[Callable[[], None]] = deque()
         writer = Writer(store, self.wake, close_store)
+        self._out = SendQueues(self._send, self._later, self._on_room, self._close_peer)
         effects = Effects(
-            self._post,
+            self._out.offer_frame,
+            self._out.push_frame,
             self._reply,
             self._fail,
             writer,
@@ -157,7 +164,10 @@ class Router:
             zmq.select([self._wake_read], [], [], 0.05)
         for endpoint in self._hub.endpoints.values():
             if endpoint.holder and endpoint.holder.conn:
-                self._post(endpoint.holder.conn, wire.encode("going", 0, {}))
+                self._out.push_frame(endpoint.holder.conn, wire.encode("going", 0, {}))
+        until = time.monotonic() + LAST_WORDS_S
+        while len(self._out) and time.monotonic() < until:
+            time.sleep(min(self._hub.timers.run_due(), 0.01))
         self.abandon()
         # The pipe stays open until the process ends: a second SIGTERM writes to it.
 
@@ -208,7 +218,7 @@ class Router:
             while self._socket.getsockopt(zmq.RCVMORE):
                 self._socket.recv(zmq.NOBLOCK)
                 extra += 1
-            self._serve(ClientRequest(conn, 0, {}, *peer), data, extra)
+            self._serve(ClientRequest(conn, 0, {}, peer.uid, peer.pid), data, extra)
 
     def _serve(self, request: ClientRequest, data: bytes, extra: int) -> None:
         try:
@@ -228,21 +238,27 @@ class Router:
             log.exception("a request failed")
             self._fail(request, WakebusError("the broker has a fault; its log tells more"))
 
-    def _learn_peer(self, conn: bytes, frame: zmq.Frame) -> tuple[int, int]:
+    def _learn_peer(self, conn: bytes, frame: zmq.Frame) -> PeerConnection:
         if len(self._peers) >= PEERS:
             self._peers.clear()
-        self._peers[conn] = peer_credentials(frame)
+        self._peers[conn] = peer_of_frame(frame)
         return self._peers[conn]
 
     # --- frames out -----------------------------------------------------------------------
 
-    def _post(self, conn: bytes, frame: bytes) -> bool:
-        try:
-            self._socket.send(conn, zmq.SNDMORE | zmq.NOBLOCK)
-            self._socket.send(frame, zmq.NOBLOCK)
-            return True
-        except zmq.ZMQError:  # gone (EHOSTUNREACH) or not reading (EAGAIN)
-            return False
+    def _send(self, conn: bytes, frame: bytes) -> None:
+        self._socket.send(conn, zmq.SNDMORE | zmq.NOBLOCK)
+        self._socket.send(frame, zmq.NOBLOCK)
+
+    def _later(self, seconds: float, act: Callable[[], None]) -> None:
+        self._hub.timers.later(seconds, act)
+
+    def _on_room(self, conn: bytes) -> None:
+        resume_deliveries(self._hub, conn)
+
+    def _close_peer(self, conn: bytes) -> None:
+        if peer := self._peers.get(conn):
+            close_peer(peer)
 
     def _reply(self, request: ClientRequest, payload: dict[str, Any]) -> None:
         self._answer(request, "ok", payload)
@@ -251,18 +267,8 @@ class Router:
         self._answer(request, "err", error.to_wire())
 
     def _answer(self, request: ClientRequest, verb: str, payload: dict[str, Any]) -> None:
-        # Not taken: the client is gone, or does not read and will ask again after its timeout.
         frame = msgspec.json.encode([wire.VERSION, verb, request.sequence, payload])
         if len(frame) > wire.MAX_FRAME:
             error = TooBig(f"the answer has {len(frame)} bytes; a frame has {wire.MAX_FRAME}")
             frame = msgspec.json.encode([wire.VERSION, "err", request.sequence, error.to_wire()])
-        self._post(request.conn, frame)
-
-
-def peer_credentials(frame: zmq.Frame) -> tuple[int, int]:
-    """Return uid and pid of an ipc peer, by SO_PEERCRED as libzmq hands it on (zmq_msg_gets)."""
-    try:
-        _, uid, _, pid = str(frame.get("Peer-Address")).split(":")
-        return int(uid), int(pid)
-    except (ValueError, zmq.ZMQError):
-        return 0, 0
+        self._out.push_frame(request.conn, frame)

@@ -118,7 +118,7 @@ def _registered(
         lost = f"{endpoint.name} was lost again before the grant was stored"
         hub.fail(request, Fenced(lost, to=endpoint.name))
     else:
-        holder.blocked = False
+        holder.granted = True
         short = {"ephemeral": True} if endpoint.ephemeral else {}
         hub.reply(request, {"name": endpoint.name, "epoch": epoch, "ended": ended, **short})
         hub.announce_holder(endpoint, holder.process.pid, up=True)

@@ -7,14 +7,16 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from typing import Any
 
 import psutil
 import pytest
+import zmq
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fakes.broker import Broker
+from fakes.broker import Broker, until
 from fakes.peer import MakePeer, Peer, posting
 from wakebus.broker.errors import UnknownVerb, from_wire
 from wakebus.broker.protocol import wire
@@ -191,13 +193,90 @@ def test_a_frozen_receiver_slows_nobody(broker: Broker, peers: MakePeer) -> None
         child.communicate(b"\n")
 
 
+def slow_reader(broker: Broker) -> "zmq.Socket[bytes]":
+    """Return a DEALER with room for one answer, which writes as much as it wants."""
+    socket: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.DEALER)
+    for option, value in {zmq.LINGER: 0, zmq.SNDHWM: 0, zmq.RCVHWM: 1}.items():
+        socket.setsockopt(option, value)
+    socket.connect(broker.address)
+    return socket
+
+
+def answers_of(socket: "zmq.Socket[bytes]", last: int) -> list[wire.Frame]:
+    """Return what comes until request `last` is answered."""
+    found: list[wire.Frame] = []
+    while not found or found[-1].sequence != last:
+        assert socket.poll(15_000), f"only {len(found)} answers came"
+        found.append(wire.decode(socket.recv()))
+    return found
+
+
+def test_twenty_thousand_sends_before_the_first_receipt_is_read(
+    broker: Broker, peers: MakePeer, name: str
+) -> None:
+    """PROTOCOL-3.4: each has its receipt, once; others are served meanwhile."""
+    count, lively = 20_000, peers(broker)
+    lively.ask("declare", name=name)
+    with slow_reader(broker) as socket:
+        for number in range(1, count + 1):  # the mailbox takes half of them: that is an answer, too
+            socket.send(wire.encode("send", number, posting(name)))
+        socket.send(wire.encode("list", 0, {}))
+        until(lambda: lively.ask("status")["messages"] == 10_000)
+        answers = answers_of(socket, count)
+    got = Counter(answer.sequence for answer in answers)
+    assert set(got.values()) == {1} and len(got) == count + 1
+    assert Counter(answer.verb for answer in answers) == {"ok": 10_001, "err": 10_000}
+
+
+def test_answers_and_deliveries_keep_their_order(
+    broker: Broker, peers: MakePeer, name: str
+) -> None:
+    """PROTOCOL-3.4, PROTOCOL-5.2: nothing overtakes what waits for a slow reader."""
+    other = peers(broker)
+    with slow_reader(broker) as socket:
+        for number in range(1, 10_001):
+            socket.send(wire.encode("probe", number, {"instance": "5be1c2a09d6f4711"}))
+        for number, verb, payload in (
+            (10_001, "hello", {"min": 1, "max": 1, "instance": "5be1c2a09d6f4711"}),
+            (10_002, "register", {"name": name, "holding": []}),
+        ):
+            socket.send(wire.encode(verb, number, payload))
+        until(lambda: [e for e in other.ask("list")["endpoints"] if e["name"] == name])
+        for n in range(3):
+            other.send(name, str(n), session=str(n))
+        answers = answers_of(socket, 10_002)
+        assert [answer.sequence for answer in answers] == list(range(1, 10_003))
+        texts = [wire.decode(socket.recv()).payload["message"]["body"]["text"] for _ in range(3)]
+        assert texts == ["0", "1", "2"]
+
+
 def test_a_peer_that_never_reads_its_answers(broker: Broker, peers: MakePeer) -> None:
-    """PROTOCOL-3.1, PROTOCOL-3.3: its answers are dropped, the next peer's are not."""
-    deaf, lively = peers(broker), peers(broker)
+    """PROTOCOL-3.3, PROTOCOL-3.4: its connection is closed; the next peer's answers come."""
+    lively = peers(broker)
     for n in range(64):
         lively.ask("declare", name=f"{n:064}")
     before = psutil.Process(broker.pid).memory_info().rss
-    for number in range(1, 5_001):  # 50 MB of answers
-        deaf.raw(wire.encode("list", number, {}))
-    assert len(lively.ask("list")["endpoints"]) == 64
-    assert psutil.Process(broker.pid).memory_info().rss - before < 40 << 20
+    with slow_reader(broker) as deaf, deaf.get_monitor_socket(zmq.EVENT_DISCONNECTED) as monitor:
+        for number in range(1, 5_001):  # 50 MB of answers
+            deaf.send(wire.encode("list", number, {}))
+        until(lambda: "its connection is closed" in broker.log)
+        assert len(lively.ask("list")["endpoints"]) == 64
+        assert psutil.Process(broker.pid).memory_info().rss - before < 40 << 20
+        while not monitor.poll(10):  # seen by who reads
+            while deaf.poll(0):
+                assert wire.decode(deaf.recv()).sequence < 5_000
+        deaf.send(wire.encode("list", 6_000, {}))  # it connects again
+        answers_of(deaf, 6_000)
+        assert broker.log.count("its connection is closed") == 1
+        deaf.disable_monitor()
+
+
+def test_a_peer_that_goes_with_its_answers_unread(broker: Broker, peers: MakePeer) -> None:
+    """PROTOCOL-3.4: what waited for it is let go, and stops nothing."""
+    lively = peers(broker)
+    with slow_reader(broker) as socket:
+        for number in range(1, 20_001):
+            socket.send(wire.encode("probe", number, {"instance": "5be1c2a09d6f4711"}))
+        answers_of(socket, 1)
+    lively.send("gone", queue=True)
+    assert broker.stop() == 0

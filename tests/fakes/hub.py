@@ -72,6 +72,7 @@ class Bench:
         self.stopped = False
         effects = Effects(
             self._post,
+            self._post,
             self._reply,
             self._fail,
             cast(Writer, self.slow),

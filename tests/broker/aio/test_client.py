@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -11,9 +12,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from fakes.broker import Broker, until
+from fakes.peer import MakePeer
 from fakes.program import frozen
 from wakebus.broker import AsyncClient, AsyncDelivery, Client, Delivery, Event, Gap, Later, Refusal
 from wakebus.broker.aio.subscription import MAX_BUFFERED
@@ -50,6 +53,42 @@ def client(shared_broker: Broker) -> Iterator[Client]:
 def bus(shared_broker: Broker) -> AsyncClient:
     """A client that no loop has used yet; the test closes it."""
     return AsyncClient(shared_broker.address, timeout=30)
+
+
+SIX_THOUSAND = """
+import asyncio, os, signal, sys
+from collections import Counter
+from wakebus import AsyncClient
+
+async def main():
+    async with AsyncClient(sys.argv[1], timeout=60) as bus:
+        sends = (bus.send(sys.argv[2], str(n)) for n in range(6_000))
+        receipts = asyncio.gather(*sends)
+        pending = bus._core.connection._pending
+        await asyncio.sleep(0)
+        while not all(one.written for one in [*pending.values()]):
+            await asyncio.sleep(0)
+        os.kill(os.getpid(), signal.SIGSTOP)
+        print(Counter(one.state for one in await receipts)["queued"])
+
+asyncio.run(main())
+"""
+
+
+def test_six_thousand_at_once_get_their_receipts(
+    broker: Broker, peers: MakePeer, name: str
+) -> None:
+    """PROTOCOL-3.4: also where the client stands still: more than pipe and socket take."""
+    peer = peers(broker)
+    peer.ask("declare", name=name)
+    command = [sys.executable, "-c", SIX_THOUSAND, broker.address, name]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as child:
+        try:
+            until(lambda: psutil.Process(child.pid).status() == psutil.STATUS_STOPPED)
+            until(lambda: peer.ask("status")["messages"] == 6_000)
+        finally:
+            child.send_signal(signal.SIGCONT)
+        assert child.communicate()[0] == b"6000\n"
 
 
 # --- the same calls ---------------------------------------------------------------------------

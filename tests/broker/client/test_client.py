@@ -83,6 +83,19 @@ def test_a_receipt_tells_where_it_stands(client: Client, worker: Client, name: s
     assert message.sender == "cli"
 
 
+def test_a_thousand_threads_get_their_receipts(broker: Broker, name: str) -> None:
+    """PROTOCOL-3.4: of one client, at once."""
+    with Client(broker.address, timeout=60) as client, ThreadPoolExecutor(1_000) as pool:
+        client.declare(name)
+        start = threading.Barrier(1_000)
+
+        def send(number: int) -> str:
+            start.wait()
+            return client.send(name, str(number)).state
+
+        assert Counter(pool.map(send, range(1_000))) == {"queued": 1_000}
+
+
 def test_waiting_for_handled_gives_the_outcome(client: Client, worker: Client, name: str) -> None:
     """`wait` makes the receipt the last one."""
     worker.register(name, lambda d: {"said": d.message.text})
