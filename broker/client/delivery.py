@@ -21,8 +21,9 @@ class Arrival:
     """
     A message that a handler is given, and what is known of its delivery.
 
-    `attempt` counts from 1, one more for each holder that died with it; `redelivered`: another
-    holder had it before; `started_before`: and had begun to work on it. `asks`: the sender waits
+    `attempt` counts from 1, one more for each holder that died with it, or while it was on its way
+    there; `redelivered`: a receiver may have had it before, and handled it, for all that the broker
+    can know (PROTOCOL-6.2); `started_before`: and said that work began. `asks`: the sender waits
     for an answer; `sender_known`: the sender is an endpoint; `claimed`: the sender is not proven;
     `retried`: how often it was a dead letter and brought back.
     """

@@ -2,7 +2,10 @@
 Messages on their way out, and what becomes of them (PROTOCOL.md sections 6 and 7).
 
 Rule 1: an end (handled, refused, dead) counts once it is committed; until then its lane waits.
-Rule 2: a peer that does not read costs its own window and nobody else's time.
+Rule 2: a peer that does not read costs its own window and nobody else's time. Rule 3: a frame
+leaves after the commit that says so: what was killed with it comes again labelled. Where that is
+foreseen it costs no commit of its own: it is written with the message, or with the end of the one
+before.
 """
 
 import logging
@@ -12,7 +15,7 @@ from typing import Any, Final
 
 from wakebus.broker.core.bounces import FOR_IT, SAY, WITH_IT, Bounce, bounces_for, store_death
 from wakebus.broker.core.hub import Hub
-from wakebus.broker.core.mailbox import QUARANTINED, MailboxEntry
+from wakebus.broker.core.mailbox import MailboxEntry
 from wakebus.broker.core.model import Endpoint
 from wakebus.broker.core.waiters import answer_waiters
 from wakebus.broker.protocol import wire
@@ -25,6 +28,7 @@ from wakebus.broker.protocol.delivery_state import (
 )
 from wakebus.broker.protocol.receipt import is_failure
 from wakebus.broker.store.rows import Row
+from wakebus.broker.store.store import Store
 from wakebus.broker.store.stored_json import UNREADABLE, bytes_of, message_of, outcome_of
 
 log = logging.getLogger("wakebus.dispatch")
@@ -36,27 +40,40 @@ EXPIRED_BEHIND: Final = "it expired; it waited behind {}: {}"
 
 def dispatch(hub: Hub, endpoint: Endpoint, fresh: Mapping[str, bytes] | None = None) -> None:
     """Send what may go out now; `fresh` holds bodies that need not be read from disk."""
-    while hub.live(endpoint) and (holder := endpoint.holder) and holder.takes_deliveries:
+    while hub.reads(endpoint):
         entry = endpoint.mailbox.take_next(hub.clock.mono())
         if entry is None:
             return
         if entry.session and entry.accepted < endpoint.ephemeral:
             orphan(hub, endpoint, entry)  # on its way when a successor came
-        elif fresh and entry.id in fresh:
+        elif entry.sent and fresh and entry.id in fresh:
             _deliver(hub, endpoint, entry, fresh[entry.id])
         else:
+            entry.on_disk = True
+            past = None if entry.sent else entry.past
             fetched = partial(_fetched, hub, endpoint, entry, entry.generation)
-            hub.store.submit(lambda store, id=entry.id: store.find(id), fetched)  # type: ignore[misc]
+            hub.store.submit(partial(_fetch, entry.id, past), fetched)
+
+
+def _fetch(id: str, past: Row | None, store: Store) -> Row | None:
+    """Return a message that is about to leave; `past`: the store does not know that yet."""
+    if past is not None:
+        store.mark_sent(id, **past)
+    return store.find(id)
 
 
 def _fetched(hub: Hub, endpoint: Endpoint, entry: MailboxEntry, generation: int, row: Any) -> None:
-    if entry.id not in endpoint.mailbox.entries or not entry.out or entry.generation != generation:
-        return  # it has ended, or came back while the disk was asked
+    if entry.id not in endpoint.mailbox.entries or entry.generation != generation:
+        return  # it has ended, or came back and went out again while the disk was asked
+    if not entry.on_disk:
+        return  # it came back, or its holder says that it has it
+    entry.on_disk = False
     if isinstance(row, dict) and message_of(row["message"]) is None:
         log.error("message %s: %s", entry.id, UNREADABLE)
         if (entry.state, DeliveryEvent.UNREADABLE) in NEXT:
             give_up(hub, endpoint, entry, DeliveryEvent.UNREADABLE, UNREADABLE)
-    elif isinstance(row, dict) and endpoint.holder:
+    elif isinstance(row, dict) and endpoint.holder and not hub.unstored:
+        entry.sent = True
         _deliver(hub, endpoint, entry, bytes_of(row["message"]), row["retried"])
     elif row is None:
         log.error("message %s has vanished from the store", entry.id)
@@ -71,9 +88,6 @@ def _deliver(
 ) -> None:
     holder = endpoint.holder
     assert holder is not None
-    if entry.cancelled:  # while the disk was asked for it
-        end_cancelled(hub, endpoint, entry)
-        return
     head: dict[str, Any] = {
         "to": endpoint.name,
         "epoch": holder.epoch,
@@ -156,8 +170,22 @@ def _commit(
     if asked is not None:
         reason, cause = columns["reason"], next(iter(asked), None)
         bounces = bounces_for(hub, entry, endpoint.name, reason, cause, failed=failed)
+    goes_on = entry.out and hub.reads(endpoint)
+    next_one = endpoint.mailbox.successor(entry) if goes_on else None
+    generation = next_one.generation if next_one else 0
+
+    def write(store: Store) -> None:
+        if bounces:
+            store_death(store, bounces, entry.id, line, columns)
+        else:
+            store.mark(entry.id, line, **columns)
+        if next_one is not None:
+            store.mark_sent(next_one.id, 0, False)
 
     def stored() -> None:
+        if next_one is not None:
+            next_one.foreseen = False
+            next_one.sent |= next_one.generation == generation  # it has not been out since
         hub.revoke_token(entry)
         if entry.id in endpoint.mailbox.entries:
             endpoint.mailbox.remove(entry.id)
@@ -172,10 +200,7 @@ def _commit(
             bounce.arrive()
             dispatch(hub, bounce.endpoint)
 
-    if bounces:
-        hub.store_surely(lambda s: store_death(s, bounces, entry.id, line, columns), stored)
-    else:
-        hub.mark_surely(entry.id, line, stored, **columns)
+    hub.store_surely(write, stored)
 
 
 def bring_back(hub: Hub, endpoint: Endpoint, *, died: bool, why: str) -> None:
@@ -196,9 +221,8 @@ def bring_back(hub: Hub, endpoint: Endpoint, *, died: bool, why: str) -> None:
             partial(hub.events.announce_message, "queued", endpoint.name, entry),
             state=DeliveryState.QUEUED,
             deaths=entry.deaths,
-            redelivered=QUARANTINED if entry.quarantined else True,
-            started_before=entry.started_before,
             token=None,
+            **entry.past,
         )
     for token in [t for t, one in hub.token_owners.items() if one.endpoint == endpoint.name]:
         del hub.token_owners[token]
@@ -224,7 +248,7 @@ def give_up(
     endpoint.mailbox.remove(entry.id)  # at once: nobody may take it while the store writes
     said = {"work": entry.work} if entry.work else {}  # for this life: dead_letter_history.py
     line = hub.log_line("dead", reason=reason, **said, **by)
-    columns = {"state": entry.state, "reason": reason, "deaths": entry.deaths}
+    columns = {"state": entry.state, "reason": reason, "deaths": entry.deaths, **entry.past}
     commit_end(hub, endpoint, entry, line, done, quiet=quiet, **columns)
 
 

@@ -11,6 +11,7 @@ import itertools
 import logging
 from collections import Counter
 from collections.abc import Callable, Collection
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -61,6 +62,7 @@ class Hub:
         self.waiters: dict[str, dict[Waiter, None]] = {}  # in the order they came
         self.waits: Counter[bytes] = Counter()  # open ones of each connection
         self.accepted = self.bounces_lost = 0
+        self.unstored = 0  # words that the disk did not take yet
 
     def endpoint(self, name: str) -> Endpoint:
         """Return the endpoint, made if it is new."""
@@ -124,6 +126,10 @@ class Hub:
             and not holder.silent(self.clock.mono(), self.settings.stale_s)
         )
 
+    def reads(self, endpoint: Endpoint) -> bool:
+        """Whether it has a live holder that takes deliveries."""
+        return self.live(endpoint) and bool(endpoint.holder and endpoint.holder.takes_deliveries)
+
     def announce_holder(self, endpoint: Endpoint, pid: int, *, up: bool) -> None:
         """Tell that a name is held now, or no longer; what was told already is not told again."""
         if endpoint.up != up:
@@ -144,11 +150,16 @@ class Hub:
 
         For what has happened already (an ack, a death): it cannot be refused.
         """
+        failed = False
 
         def finished(result: Any) -> None:
+            nonlocal failed
             if isinstance(result, BrokerUnavailable):
+                self.unstored += not failed
+                failed = True
                 self.timers.later(1.0, lambda: self.store.submit(operation, finished))
                 return
+            self.unstored -= failed
             if isinstance(result, WakebusError):
                 log.error("a record was not stored: %s", result)
             done()
@@ -160,6 +171,19 @@ class Hub:
     ) -> None:
         """Set columns of message `id` and append a line to its log, surely; then call `then`."""
         self.store_surely(lambda store: store.mark(id, line, **columns), then, urgent=urgent)
+
+    def when_stored(self, done: Callable[[], None]) -> None:
+        """Call `done` once all that was said until now is committed."""
+
+        def finished(last: bool, result: Any) -> None:
+            if self.unstored or isinstance(result, BrokerUnavailable):
+                self.timers.later(1.0, partial(self.when_stored, done))
+            elif last:
+                done()
+            else:  # a death may have looked at the store first, and is written only now
+                self.store.submit(lambda store: None, partial(finished, True))
+
+        self.store.submit(lambda store: None, partial(finished, False))
 
     def forget_endpoint(self, name: str, done: Callable[[Any], None] | None = None) -> None:
         """Know the name no longer, here and in the store; then `done`."""

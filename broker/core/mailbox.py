@@ -4,22 +4,20 @@ Which message of one endpoint goes out next (PROTOCOL.md section 7).
 Rule 1: pure; `now` is an argument. Rule 2: order is kept per lane; one message per lane is out,
 unless its receiver asked for the next (`more`). Rule 3: no bodies in here: what waits, waits on
 disk. Rule 4: after a holder's death each that was out is quarantined; those go out one at a time,
-and only the one that is out is counted at the next death.
+and only the one that is out is counted at the next death. Rule 5: what the store does not know as
+`sent` has not left.
 """
 
 from collections import deque
 from collections.abc import Iterator
 from heapq import heappop, heappush
+from itertools import islice
 from typing import Final, Self
 
 from wakebus.broker.protocol.delivery_state import ENDS, DeliveryState
-from wakebus.broker.store.rows import Put, Row
+from wakebus.broker.store.rows import Put, Redelivery, Row
 
 LANE_MORE: Final = 64  # messages of one lane in flight to one receiver, with `more`
-
-
-QUARANTINED: Final = 2
-"""What the store's `redelivered` says of what came back because its holder died, counted or not."""
 
 
 def cancelled_by(name: str) -> str:
@@ -39,15 +37,18 @@ class MailboxEntry:
         "deadline",
         "deaths",
         "deferred",
+        "foreseen",
         "generation",
         "hops",
         "id",
         "lane",
         "more",
+        "on_disk",
         "out",
         "path",
         "quarantined",
         "redelivered",
+        "sent",
         "seq",
         "session",
         "size",
@@ -65,6 +66,8 @@ class MailboxEntry:
         self.deaths = 0
         self.redelivered = self.started_before = self.asks = self.claimed = False
         self.out = self.more = self.quarantined = False
+        self.sent = self.foreseen = False  # the store knows that it may have left; is being told
+        self.on_disk = False  # out, but its frame waits for the store
         self.session = False  # it is for one session, and for no successor's
         self.generation = 0  # how often it went out: news of an older one is stale
         self.token: str | None = None
@@ -82,6 +85,7 @@ class MailboxEntry:
         entry = cls(seq, message.id, message.lane, len(put.blob), now + message.ttl_s)
         entry.asks, entry.claimed, entry.type = put.asks, put.claimed, message.type
         entry.session, entry.accepted = message.session is not None, put.accepted
+        entry.sent = put.sent
         return entry
 
     @classmethod
@@ -89,8 +93,9 @@ class MailboxEntry:
         """Return the entry of a stored message, queued; `session` beside its columns."""
         entry = cls(row["seq"], row["id"], row["lane"], row["size"], deadline)
         entry.deaths = row["deaths"]
-        entry.quarantined = entry.deaths > 0 or row["redelivered"] == QUARANTINED
-        entry.redelivered = bool(row["redelivered"])
+        past = Redelivery(row["redelivered"])
+        entry.quarantined = entry.deaths > 0 or Redelivery.DIED in past
+        entry.redelivered = past & ~Redelivery.SENT != 0
         entry.started_before = bool(row["started_before"])
         entry.asks, entry.claimed = bool(row["asks"]), bool(row["claimed"])
         entry.session, entry.accepted, entry.type = row["session"], row["accepted"], row["type"]
@@ -100,6 +105,12 @@ class MailboxEntry:
     def taken_back(self) -> bool:
         """Whether its own sender cancelled it, who need not be told."""
         return self.cancelled == cancelled_by(self.sender)
+
+    @property
+    def past(self) -> Row:
+        """What the store keeps of its deliveries, as columns, while no holder has it."""
+        came_back = Redelivery.RETURNED * self.redelivered | Redelivery.DIED * self.quarantined
+        return {"redelivered": int(came_back), "started_before": self.started_before}
 
     @property
     def sender(self) -> str:
@@ -135,6 +146,7 @@ class Mailbox:
         self._out: dict[str, MailboxEntry] = {}
         self._out_bytes = self._out_lanes = 0
         self._quarantined_out: str | None = None  # one at a time
+        self._booked: set[str] = set()  # lanes
         self.bytes = 0
 
     def __len__(self) -> int:
@@ -155,6 +167,37 @@ class Mailbox:
         begun = [entry for entry in self._out.values() if entry.state is DeliveryState.STARTED]
         turns = [entry for entry in begun if entry.token] or begun
         return turns[0] if len(turns) == 1 else None
+
+    def book(self, name: str, size: int) -> bool:
+        """
+        Whether a new message of this lane will go out once it is stored: the store is told with it.
+
+        Then none after it does, until `unbook`.
+        """
+        if (lane := self._lanes.get(name)) is not None:
+            goes = not lane.waiting and all(entry.state in ENDS for entry in lane.out.values())
+        else:
+            goes = self._out_lanes + len(self._ready) + len(self._booked) < self._window_lanes
+        goes = goes and name not in self._booked and self._has_bytes(size)
+        if goes:
+            self._booked.add(name)
+        return goes
+
+    def unbook(self, name: str) -> None:
+        """The message that was booked is stored, or never will be."""
+        self._booked.discard(name)
+
+    def successor(self, ending: MailboxEntry) -> MailboxEntry | None:
+        """Return what will go out when this one's end is stored: the store is told with the end."""
+        own = self._lanes[ending.lane]
+        after = [] if any(e is not ending and not e.more for e in own.out.values()) else [own]
+        ready = (self._lanes[name] for name in islice(self._ready, self._window_lanes))
+        for lane in (*ready, *after):
+            head = lane.waiting[0] if lane.waiting else None
+            if head is not None and not (head.sent or head.foreseen or head.quarantined):
+                head.foreseen = True
+                return head
+        return None
 
     def add(self, entry: MailboxEntry) -> None:
         """Put a new message at the end of its lane."""
@@ -204,7 +247,10 @@ class Mailbox:
             used = sum(other.size for other in lane.out.values())
             if used + entry.size > self._window_bytes // 4:
                 return False
-        return not self._out or self._out_bytes + entry.size <= self._window_bytes
+        return self._has_bytes(entry.size)
+
+    def _has_bytes(self, size: int) -> bool:
+        return not self._out or self._out_bytes + size <= self._window_bytes
 
     def _drop_empty(self, name: str, lane: _Lane) -> None:
         if not lane.waiting and not lane.out and not lane.listed:
@@ -222,7 +268,7 @@ class Mailbox:
     def _take_in(self, entry: MailboxEntry) -> _Lane:
         lane = self._lanes[entry.lane]
         if entry.out:
-            entry.out = False
+            entry.out = entry.on_disk = False
             del lane.out[entry.id], self._out[entry.id]
             self._out_lanes -= not lane.out
             self._out_bytes -= entry.size
@@ -243,6 +289,7 @@ class Mailbox:
             lane = self._lanes[entry.lane]
             lane.waiting.remove(entry)
             self._put_out(lane, entry)
+        entry.on_disk = False
 
     def allow_more(self, id: str) -> None:
         """The receiver takes the next message of this lane too, and keeps the order itself."""
@@ -290,11 +337,13 @@ class Mailbox:
 
     def return_all(self, *, died: bool) -> Iterator[MailboxEntry]:
         """
-        Bring back all that was out, marked as redelivered; yield each, oldest first.
+        Bring back all that was out, marked as redelivered; yield each that left, oldest first.
 
         `died`: count an attempt, of the quarantined one that was out if any was, else of all. What
         has ended and only waits for its commit stays where it is.
         """
+        for entry in [entry for entry in self._out.values() if entry.on_disk]:
+            self.give_back(entry.id)
         open_ = (entry for entry in self._out.values() if entry.state not in ENDS)
         back = sorted(open_, key=lambda entry: entry.seq)
         counted = [entry for entry in back if entry.id == self._quarantined_out] or back
@@ -305,6 +354,7 @@ class Mailbox:
             entry.started_before |= entry.state is DeliveryState.STARTED
             entry.state = DeliveryState.QUEUED
             entry.token = None
+            entry.sent = False
             self.give_back(entry.id)
         yield from back
 

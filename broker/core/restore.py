@@ -9,7 +9,7 @@ from wakebus.broker.core.hub import Hub
 from wakebus.broker.core.mailbox import MailboxEntry
 from wakebus.broker.core.model import Endpoint, Holder, TokenOwner
 from wakebus.broker.protocol.delivery_state import DeliveryState, receipt_word
-from wakebus.broker.store.rows import Row
+from wakebus.broker.store.rows import Redelivery, Row
 from wakebus.broker.store.store import Store
 from wakebus.broker.store.stored_json import message_of
 from wakebus.broker.system.processes import Process
@@ -27,14 +27,14 @@ def restore_hub(hub: Hub, store: Store) -> None:
         entry = MailboxEntry.of_row(row | {"session": row["id"] in for_sessions}, deadline)
         entry.announced = receipt_word(DeliveryState(row["state"]))
         endpoint.mailbox.add(entry)
-        if row["state"] != DeliveryState.QUEUED:
+        if row["state"] != DeliveryState.QUEUED or row["redelivered"] & Redelivery.SENT:
             _restore_delivery(hub, endpoint, entry, row, store)
 
 
 def _restore_delivery(
     hub: Hub, endpoint: Endpoint, entry: MailboxEntry, row: Row, store: Store
 ) -> None:
-    """Take up a delivery that was with a holder when the broker ended."""
+    """Take up a delivery that was with a holder when the broker ended, or may have been."""
     if endpoint.holder is None:  # killed between two commits: it had left
         entry.redelivered = True
         entry.started_before |= row["state"] == DeliveryState.STARTED

@@ -16,7 +16,7 @@ from typing import Any, Final, TypeVar
 from wakebus.broker.errors import BrokerUnavailable
 from wakebus.broker.protocol.delivery_state import DeliveryState
 from wakebus.broker.store.retention import Quota
-from wakebus.broker.store.rows import Put, Row
+from wakebus.broker.store.rows import Put, Redelivery, Row
 
 T = TypeVar("T")
 
@@ -33,6 +33,7 @@ COLUMNS: Final = (
     "size",
     "accepted",
     "deadline",
+    "redelivered",
     "asks",
     "claimed",
     "message",
@@ -125,6 +126,7 @@ def values_of(put: Put, state: DeliveryState) -> tuple[Any, ...]:
         len(put.blob),
         put.accepted,
         put.deadline,
+        int(Redelivery.SENT) if put.sent else 0,
         put.asks,
         put.claimed,
         put.blob,

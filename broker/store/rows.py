@@ -6,6 +6,7 @@ Rule 1: no SQL in here.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import IntFlag
 from typing import Any, Final, Protocol
 
 from wakebus.broker.errors import WakebusError
@@ -15,6 +16,18 @@ LOG_BYTES: Final = 16 << 10  # of one message's steps: `later` every second must
 
 Row = dict[str, Any]
 Done = Callable[[Any], None]  # gets the result, or the WakebusError
+
+
+class Redelivery(IntFlag):
+    """
+    What the store's `redelivered` says of an open message.
+
+    SENT is committed before the frame leaves: whatever is killed then, the label stays true.
+    """
+
+    RETURNED = 1  # it came back from a holder
+    DIED = 2  # and that one's process had ended: it is quarantined
+    SENT = 4  # it may have left for a holder, which has said nothing of it yet
 
 
 class PutsMessages(Protocol):
@@ -39,6 +52,7 @@ class Put:
     claimed: bool
     bounded: bool = True  # refused while the store is over its bound
     refusal: WakebusError | None = None  # why it is not stored, unless it is already
+    sent: bool = False  # its frame leaves as soon as it is stored
 
     def __call__(self, store: PutsMessages) -> Row:
         """Store it: an operation as any other, but many that come together are stored at once."""

@@ -23,7 +23,7 @@ from wakebus.broker.protocol import message as messages
 from wakebus.broker.protocol.delivery_state import DeliveryState
 from wakebus.broker.store import batch_insert, lineage, schema
 from wakebus.broker.store.retention import Quota
-from wakebus.broker.store.rows import LOG_BYTES, Put, Row
+from wakebus.broker.store.rows import LOG_BYTES, Put, Redelivery, Row
 from wakebus.broker.store.stored_json import UNREADABLE, message_of
 from wakebus.broker.system.sqlite_file import close_as_it_is, is_damage, migrate, names_aside
 
@@ -180,6 +180,14 @@ class Store:
             f"UPDATE message SET {names}log=CASE WHEN length(log)<? THEN log||? ELSE log END"
             " WHERE id=? AND done IS NULL",
             (*columns.values(), limit, line, id),
+        )
+
+    def mark_sent(self, id: str, redelivered: int, started_before: bool) -> None:
+        """Remember that an open message may have left, and what is known of it by now."""
+        self._db.execute(
+            "UPDATE message SET redelivered=redelivered|?, started_before=started_before|?"
+            " WHERE id=? AND done IS NULL",
+            (redelivered | Redelivery.SENT, started_before, id),
         )
 
     def open_messages(self) -> list[Row]:

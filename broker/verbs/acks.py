@@ -2,9 +2,9 @@
 What a holder says of its deliveries: `got`, `started`, `handled`, `refused`, `later`
 (PROTOCOL.md section 6).
 
-Rule 1: an answer leaves only after the commit that holds what was said. Rule 2: saying it twice
-is harmless: the client resends what was not answered. Rule 3: a delivery belongs to one holder and
-epoch; what another one says of it is `fenced`.
+Rule 1: an answer leaves only after the commit that holds what was said, also where it was said
+before. Rule 2: saying it twice is harmless: the client resends what was not answered. Rule 3: a
+delivery belongs to one holder and epoch; what another one says of it is `fenced`.
 """
 
 from collections.abc import Callable, Mapping
@@ -49,11 +49,12 @@ def _entry(hub: Hub, request: ClientRequest) -> tuple[Endpoint, MailboxEntry | N
 def got(hub: Hub, request: ClientRequest) -> None:
     """Verb `got`: the receiver's client holds it. `more`: it takes the lane's next one too."""
     endpoint, entry, id = _entry(hub, request)
+    answer = partial(hub.reply, request, {"id": id})
     if entry is None or entry.state in ENDS:
-        hub.reply(request, {"id": id})
+        hub.when_stored(answer)
         return
-    if not mark_held(hub, endpoint, entry, lambda: hub.reply(request, {"id": id})):
-        hub.reply(request, {"id": id})
+    if not mark_held(hub, endpoint, entry, answer):
+        hub.when_stored(answer)
     if request.payload.get("more") is True:
         endpoint.mailbox.allow_more(id)
         dispatch(hub, endpoint)
@@ -77,8 +78,9 @@ def started(hub: Hub, request: ClientRequest) -> None:
     """Verb `started`: work begins. With `token`, sends that show it are proven to be from here."""
     endpoint, entry, id = _entry(hub, request)
     token, hops, path = _turn(request.payload)
+    answer = partial(hub.reply, request, {"id": id})
     if entry is None or entry.state in ENDS:
-        hub.reply(request, {"id": id})
+        hub.when_stored(answer)
         return
     if token is not None:
         _grant_token(hub, entry, TokenOwner(endpoint.name, id, hops, path), digest(token))
@@ -87,7 +89,6 @@ def started(hub: Hub, request: ClientRequest) -> None:
     entry.work = ""
     entry.state = NEXT.get((entry.state, DeliveryEvent.STARTED), entry.state)
     line = hub.log_line("started", by=endpoint.name, pid=_pid(endpoint))
-    answer = partial(hub.reply, request, {"id": id})
     _record(hub, endpoint, entry, line, answer, token=entry.token)
 
 
@@ -187,8 +188,9 @@ def _finish(
     reason: str | None,
     quiet: bool = False,
 ) -> None:
-    if entry is None:  # a resent ack of what is stored already
-        hub.reply(request, {"id": id})
+    answer = partial(hub.reply, request, {"id": id})
+    if entry is None:  # a resent ack of what has ended
+        hub.when_stored(answer)
         return
     event = DeliveryEvent.CANCELLED if entry.cancelled else DeliveryEvent(state.value)
     if entry.cancelled:  # whatever it says; its outcome tells what was done all the same
@@ -203,9 +205,8 @@ def _finish(
         and (request.payload.get("outcome") or {}).get("wake") == "silent"
     ):
         columns["silent"] = True  # it lies in the inbox for whoever looks
-    done = partial(hub.reply, request, {"id": id})
     quiet = entry.taken_back if entry.cancelled else quiet
-    commit_end(hub, endpoint, entry, line, done, quiet=quiet, **columns)
+    commit_end(hub, endpoint, entry, line, answer, quiet=quiet, **columns)
 
 
 def later(hub: Hub, request: ClientRequest) -> None:
@@ -221,20 +222,21 @@ def later(hub: Hub, request: ClientRequest) -> None:
     why, work = _reason(request)[:200], request.payload.get("work", "")
     if work != "" and not (isinstance(work, str) and work in WORK):
         raise BadMessage("later: `work` is `none` (nothing was done) or `maybe`")
+    answer = partial(hub.reply, request, {"id": id})
     if entry is None or not entry.out or entry.state in ENDS:
-        hub.reply(request, {"id": id})
+        hub.when_stored(answer)
         return
     if entry.cancelled:
         _finish(hub, request, endpoint, entry, id, DeliveryState.DEAD, "", None, None)
         return
     hub.revoke_token(entry)
-    entry.state = NEXT[entry.state, DeliveryEvent.LATER]
+    entry.state, entry.sent = NEXT[entry.state, DeliveryEvent.LATER], False
     endpoint.mailbox.defer(id, why, hub.clock.mono() + max(after, 0.001))
     entry.work = work or entry.work
     said = {"reason": why, "work": work}
     facts = {"after_s": after, **{name: value for name, value in said.items() if value}}
     line = hub.log_line("later", by=endpoint.name, pid=_pid(endpoint), **facts)
-    _record(hub, endpoint, entry, line, partial(hub.reply, request, {"id": id}), token=None)
+    _record(hub, endpoint, entry, line, answer, token=None, **entry.past)
     hub.timers.later(max(after, 0.001), lambda: dispatch(hub, endpoint))
     dispatch(hub, endpoint)  # its place in the window is free for another lane
 

@@ -6,9 +6,10 @@ is dead at once; what is in hand once its holder has ended it, or says anything 
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-from wakebus.broker.core.dispatch import do_nothing, give_up, tell_cancelled
+from wakebus.broker.core.dispatch import give_up, tell_cancelled
 from wakebus.broker.core.hub import Hub
 from wakebus.broker.core.mailbox import MailboxEntry, cancelled_by
 from wakebus.broker.core.model import ClientRequest, Endpoint
@@ -54,10 +55,12 @@ def _take_back(
     hub: Hub, request: ClientRequest, endpoint: Endpoint, entry: MailboxEntry, by: dict[str, Any]
 ) -> None:
     if entry.state not in OPEN:
-        raise Refused(f"{entry.id} is {entry.state} already; nothing to take back")
+        refusal = Refused(f"{entry.id} is {entry.state} already; nothing to take back")
+        hub.when_stored(partial(hub.fail, request, refusal))
+        return
     name = by.get("by") or (f"process {by['pid']}" if by["pid"] else "somebody without a name")
     reason = cancelled_by(name)
-    if entry.out:
+    if entry.out and not entry.on_disk:
         _end_in_hand(hub, request, endpoint, entry, reason, by)
         return
     give_up(
@@ -84,7 +87,7 @@ def _end_in_hand(
     entry.cancelled = entry.cancelled or reason
     told = tell_cancelled(hub, endpoint, entry)
     line = hub.log_line("cancelled", told=told, **by)
-    hub.mark_surely(entry.id, line, do_nothing)
     state = receipt_word(entry.state) if entry.state is not DeliveryState.QUEUED else "delivered"
     facts = {"to": endpoint.name, "reason": entry.cancelled, "told": told}
-    hub.reply(request, {"id": entry.id, "state": state, **facts})
+    answer = partial(hub.reply, request, {"id": entry.id, "state": state, **facts})
+    hub.mark_surely(entry.id, line, answer)

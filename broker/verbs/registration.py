@@ -13,7 +13,7 @@ from typing import Any
 from wakebus.broker import __version__
 from wakebus.broker.core import ephemeral
 from wakebus.broker.core.bounces import check_not_reserved
-from wakebus.broker.core.dispatch import dispatch, end_cancelled, tell_cancelled
+from wakebus.broker.core.dispatch import dispatch, do_nothing, end_cancelled, tell_cancelled
 from wakebus.broker.core.holders import claim_name, release_name, save_holder
 from wakebus.broker.core.hub import Hub
 from wakebus.broker.core.model import ClientRequest, Connection, Endpoint
@@ -91,13 +91,18 @@ def _reconcile(hub: Hub, endpoint: Endpoint, holding: list[dict[str, Any]]) -> l
     ids = {item["id"]: item for item in holding}
     for entry in mailbox.out:
         if entry.id not in ids and entry.state not in ENDS:
-            # Lost in a pipe: it goes out again, no attempt.
+            # Lost in a pipe: it goes out again, no attempt. It is no redelivery if it was not held.
             hub.revoke_token(entry)
+            entry.redelivered |= entry.state is not DeliveryState.QUEUED
             entry.started_before |= entry.state is DeliveryState.STARTED
-            entry.state = DeliveryState.QUEUED
+            entry.state, entry.sent = DeliveryState.QUEUED, False
             mailbox.give_back(entry.id)
             if entry.cancelled:
                 end_cancelled(hub, endpoint, entry)
+                continue
+            line = hub.log_line("returned", by=endpoint.name, why="its holder does not have it")
+            columns = {"state": entry.state, "token": None, **entry.past}
+            hub.mark_surely(entry.id, line, do_nothing, **columns)
     for id, item in ids.items():
         if (entry_ := mailbox.entries.get(id)) is None:
             continue
@@ -135,7 +140,16 @@ def unregister(hub: Hub, request: ClientRequest) -> None:
     if endpoint is None or holder is None or holder.conn != request.conn:
         raise NotRegistered(f"this connection is not registered as {name}")
     release_name(hub, endpoint, holder)
-    save_holder(hub, endpoint, lambda _: hub.reply(request, {"name": name}))
+    save_holder(hub, endpoint, partial(_unregistered, hub, request, endpoint))
+
+
+def _unregistered(hub: Hub, request: ClientRequest, endpoint: Endpoint, result: Any) -> None:
+    """Answer once that is stored, and what became of the deliveries; it has happened already."""
+    if isinstance(result, WakebusError):
+        again = partial(_unregistered, hub, request, endpoint)
+        hub.timers.later(1.0, partial(save_holder, hub, endpoint, again))
+    else:
+        hub.when_stored(partial(hub.reply, request, {"name": endpoint.name}))
 
 
 def beat(hub: Hub, request: ClientRequest) -> None:

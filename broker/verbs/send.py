@@ -51,6 +51,7 @@ def send(hub: Hub, request: ClientRequest) -> None:
     endpoint = hub.endpoint(message.to) if known else Endpoint(message.to, hub.settings)
     now = hub.bus_time()
     ahead = len(endpoint.mailbox) + endpoint.arriving
+    sent = hub.reads(endpoint) and endpoint.mailbox.book(message.lane, len(blob))
     put = Put(
         message,
         blob,
@@ -62,6 +63,7 @@ def send(hub: Hub, request: ClientRequest) -> None:
         asks=asks,
         claimed=claimed,
         refusal=loop_error(hub, met) if met else None,
+        sent=sent,
     )
     endpoint.arriving += 1
     endpoint.arriving_bytes += len(blob)
@@ -69,6 +71,8 @@ def send(hub: Hub, request: ClientRequest) -> None:
     def done(result: Row | WakebusError) -> None:
         endpoint.arriving -= 1
         endpoint.arriving_bytes -= len(blob)
+        if sent:
+            endpoint.mailbox.unbook(message.lane)
         stored = isinstance(result, dict) and result["fresh"]
         if isinstance(result, Loop) and met:
             _pause(hub, met, message.id)

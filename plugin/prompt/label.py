@@ -142,7 +142,7 @@ def _history(item: PromptItem) -> list[str]:
     again = f"Delivered again (attempt {item.attempt})"
     if item.started_before:
         return [f"{again}: work on it had started and was cut off. Check what is done already."]
-    return [f"{again}: its receiver ended before work on it began."]
+    return [f"{again}: a receiver may have had it before; none said that work on it began."]
 
 
 def _body(item: PromptItem, fence: str, limit: int) -> str:

@@ -87,6 +87,7 @@ def test_what_is_on_its_way_is_in_hand(bench: Bench) -> None:
     dispatch.dispatch(bench.hub, bench.held("e"))
     bench.slow.run_all()
     cancel(bench, "m1")
+    bench.slow.run_all()
     assert (bench.answers[-1]["state"], bench.answers[-1]["told"]) == ("delivered", False)
     inbox.inbox(bench.hub, bench.request({"name": "e"}))
     bench.slow.run_all()

@@ -49,7 +49,7 @@ def test_who_only_claims_to_be_the_sender(make: MakeMessage) -> None:
         (PromptItem(M, "x"), None),
         (
             PromptItem(M, "x", attempt=2, redelivered=True),
-            "attempt 2): its receiver ended before work",
+            "attempt 2): a receiver may have had it before; none said that work on it began.",
         ),
         (
             PromptItem(M, "x", attempt=3, redelivered=True, started_before=True),
