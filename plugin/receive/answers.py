@@ -30,6 +30,7 @@ from wakebus.broker.errors import (
 from wakebus.broker.paths import bus_dir
 from wakebus.broker.protocol import message as messages
 from wakebus.broker.protocol import wire
+from wakebus.plugin.receive.failure import was_failure
 from wakebus.plugin.receive.host import Told
 from wakebus.plugin.rules.model import Reply
 
@@ -98,12 +99,23 @@ class Answers:
         Whether anything was sent from inside the turn that works on this delivery, as the broker
         knows by its token. Raises NotRunning when the host stops before the broker says so.
         """
+        return _sent_within(self._trace(delivery), delivery)
+
+    def failed_before(self, delivery: Delivery) -> bool:
+        """Whether work on it failed before it was brought back. Raises as `spoke` does."""
+        steps = _steps(self._trace(delivery), delivery.message.id)
+        reasons = (one.get("reason", "") for one in steps if one["what"] == "refused")
+        return any(map(was_failure, reasons))
+
+    def _trace(self, delivery: Delivery) -> Sequence[Mapping[str, Any]]:
         while True:
             try:
-                return _sent_within(self._client.trace(delivery.message.id), delivery)
+                return self._client.trace(delivery.message.id)
             except (NotNow, NotRunning, TimedOut) as exc:
                 if self._stop.wait(PAUSE_S):
-                    raise NotRunning(f"stopped before it was known what was sent: {exc}") from exc
+                    raise NotRunning(
+                        f"stopped before the broker said what was done: {exc}"
+                    ) from exc
 
     def to_sender(self, delivery: Delivery, text: str) -> Told:
         """Send `text` as the answer to the delivery's sender. Raises as `answer` does."""
@@ -166,18 +178,22 @@ def cut_to_body(text: str) -> str:
 def _sent_within(rows: Sequence[Mapping[str, Any]], delivery: Delivery) -> bool:
     """Whether some of these rows of a trace were sent by the turn that began last on a message."""
     id = delivery.message.id
-    begun = max(_times(next(row for row in rows if row["id"] == id), "started"), default=0.0)
+    begun = max(_times(_steps(rows, id), "started"), default=0.0)
     return any(
         row.get("cause") == id
         and row.get("from") == delivery.name
         and not row.get("claimed")
-        and max(_times(row, "accepted"), default=0.0) >= begun
+        and max(_times(row["steps"], "accepted"), default=0.0) >= begun
         for row in rows
     )
 
 
-def _times(row: Mapping[str, Any], what: str) -> list[float]:
-    return [step["t"] for step in row["steps"] if step["what"] == what]
+def _steps(rows: Sequence[Mapping[str, Any]], id: str) -> Sequence[Mapping[str, Any]]:
+    return next((row["steps"] for row in rows if row["id"] == id), ())
+
+
+def _times(steps: Sequence[Mapping[str, Any]], what: str) -> list[float]:
+    return [step["t"] for step in steps if step["what"] == what]
 
 
 def _channel(delivery: Delivery, reply: Reply) -> str:

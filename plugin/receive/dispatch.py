@@ -25,14 +25,17 @@ from wakebus.plugin.prompt.label import PromptItem
 from wakebus.plugin.prompt.pending_context import MAX_FAILED, Context, PendingContext
 from wakebus.plugin.prompt.prompt import build_prompt
 from wakebus.plugin.receive import agent_process, event_rules
-from wakebus.plugin.receive.answers import describe_route
+from wakebus.plugin.receive.answers import describe_route, not_sent
 from wakebus.plugin.receive.failure import (
+    failure_line,
     failure_of_actions,
     failure_of_turn,
     is_due,
+    mark_failed,
     refusal,
+    tells_chat,
 )
-from wakebus.plugin.receive.host import Host, TurnRequest, TurnResult
+from wakebus.plugin.receive.host import Host, Told, TurnRequest, TurnResult
 from wakebus.plugin.receive.outcome_limits import fit_outcome
 from wakebus.plugin.receive.shell_command import Commands
 from wakebus.plugin.receive.terminal_output import TerminalOutput
@@ -152,7 +155,32 @@ class Dispatch:
         if not reason:
             return outcome
         worked = job is not None or any(done["what"] == "command" for done in outcome["actions"])
-        return refusal(reason, outcome) if worked else Refusal(reason, outcome)
+        if not worked:
+            return Refusal(reason, outcome)
+        return self._refuse(delivery, chosen, reason, outcome, job)
+
+    def _refuse(
+        self,
+        delivery: Delivery,
+        chosen: Plan,
+        reason: str,
+        outcome: OutcomeFields,
+        job: Job | None,
+    ) -> Refusal:
+        """Tell the chat of a failure, once, and return the word for the broker."""
+        if tells_chat(delivery.message, chosen):
+            told = job.failure_told if job else None
+            outcome["failure_told"] = told or self._tell_chat(delivery, reason)
+        return refusal(reason, outcome, notice=chosen.on_failure.sender)
+
+    def _tell_chat(self, delivery: Delivery, reason: str) -> Told:
+        try:
+            if delivery.retried and self._host.failed_before(delivery):
+                return {"again": True}  # the chat knows
+            line = failure_line(delivery.message, self._endpoint, reason)
+            return self._host.show(delivery, line, "failure")
+        except (NotNow, NotRunning) as exc:  # the work is not done anew for the sake of a line
+            return not_sent(exc.text)
 
     # --- print and command ----------------------------------------------------------------
 
@@ -278,8 +306,7 @@ class Dispatch:
             told["context_error"] = trouble
         due = is_due(ours) and not (turn.mute and self._host.spoke(order))
         if failed := failure_of_turn(turn, due=due):
-            for job in ours:
-                job.failed = failed
+            mark_failed(ours, failed, turn.shown)
         self._report_turn(last, turn, told)
         fill_outcomes(ours, turn.outcome, told, [item.message.id for item in waiting.items])
         return turn.cut_off

@@ -3,7 +3,8 @@ What counts as failed, and how that is said: in a line, for the sender, the owne
 
 Rule 1: pure. Rule 2: a failure is refused with its outcome, never `handled`. Rule 3: what our own
 stop or a message that interrupts has cut off did not fail. Rule 4: what a program wrote is cleaned,
-and only its last line that says something is repeated.
+and only its last line that says something is repeated. Rule 5: what a chat is told is one line, and
+nothing in it is markup.
 """
 
 import re
@@ -11,12 +12,20 @@ import signal
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from wakebus.adapters import channel as channels
+from wakebus.adapters.errors import DeliveryError
 from wakebus.broker import Refusal
-from wakebus.plugin.receive.host import TurnResult
+from wakebus.broker.protocol.message import Message
+from wakebus.plugin.receive.host import Told, TurnResult
 from wakebus.plugin.receive.turn_queue import Job, OutcomeFields
+from wakebus.plugin.rules.match import Plan, is_notice
 from wakebus.plugin.rules.sanitize import sanitize_line
 
 MAX_SAID: Final = 200  # characters of what a program wrote last
+MAX_LINE: Final = 300  # of the reason that a chat is told
+_REASON: Final = re.compile(r"the (turn|command) failed: ")
+_WORD: Final = re.compile(r"[\w.-]{1,40}\Z")
+_MARKUP: Final = re.compile(r"[\[\]*_`~<>|#\\@]")
 # Below the line that says what is wrong: frames of a stack, and what Node.js ends with.
 _NOT_SAID: Final = re.compile(r"\s+at \S|Node\.js v\d|\W*\Z")
 _BY_SHELL: Final = 128  # a shell exits with this and the number of the signal that ended its child
@@ -86,10 +95,64 @@ def _not_shown(done: Mapping[str, Any]) -> str:
     return f"not shown{where}: {done.get('reason', done['result'])}"
 
 
+def was_failure(reason: str) -> bool:
+    """Whether this is the reason of a turn or a command that failed."""
+    return bool(_REASON.search(reason))
+
+
+def mark_failed(jobs: Sequence[Job], reason: str, shown: Told | None) -> None:
+    """
+    Note on each job why the turn failed, and where its chat knows of it otherwise.
+
+    shown: what the host has shown there itself. Of those with one channel the newest tells it.
+    """
+    newest = {job.delivery.message.channel: job for job in jobs}
+    for job in jobs:
+        job.failed, channel = reason, job.delivery.message.channel
+        if shown and shown["result"] == "answered" and _same_chat(channel, str(shown["to"])):
+            job.failure_told = shown
+        elif newest[channel] is not job:
+            job.failure_told = {"together_with": newest[channel].delivery.message.id}
+
+
+def tells_chat(message: Message, chosen: Plan) -> bool:
+    """Whether a failure is told where the message's channel says: in a chat that it names."""
+    # A notice of what could not be said in this chat would be followed by the next one.
+    return chosen.on_failure.chat and not is_notice(message) and bool(_chat(message.channel))
+
+
+def _chat(channel: str) -> tuple[str, str] | None:
+    """Return platform and chat of a channel, None of one that names no chat, or is none."""
+    try:
+        found = channels.parse(channel)
+    except DeliveryError:
+        return None
+    return None if found.chat_id is None else (found.platform.lower(), found.chat_id)
+
+
+def _same_chat(channel: str, other: str) -> bool:
+    """Whether a channel leads to the chat of `other`, or to a topic of it."""
+    one, two = _chat(channel), _chat(other)
+    if one is None or two is None or one[0] != two[0]:
+        return False
+    return one[1] == two[1] or one[1].startswith(f"{two[1]}:")
+
+
+def failure_line(message: Message, endpoint: str, reason: str) -> str:
+    """Return what the chat is told: who could not do what of whom, why, and where to see more."""
+    what = f'"{message.type}"' if _WORD.match(message.type) else "a message"
+    why = sanitize_line(_REASON.sub("", reason), MAX_LINE)
+    if _MARKUP.search(why):  # in a code span nothing is markup, but what ends it
+        why = f"`{why.replace('`', chr(39))}`"
+    return (
+        f"{endpoint} could not do {what} from {message.sender}: {why} (wakebus trace {message.id})"
+    )
+
+
 def _reason(what: str, error: str, said: str) -> str:
     return f"the {what} failed: {sanitize_line(error, MAX_SAID)}{f': {said}' if said else ''}"
 
 
-def refusal(reason: str, outcome: OutcomeFields) -> Refusal:
-    """Return the word that ends a message whose work failed."""
-    return Refusal(reason, {**outcome, "failed": True})
+def refusal(reason: str, outcome: OutcomeFields, *, notice: bool = True) -> Refusal:
+    """Return the word that ends a message whose work failed; `notice`: its sender is told."""
+    return Refusal(reason, {**outcome, "failed": True}, notice)

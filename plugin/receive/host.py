@@ -99,6 +99,9 @@ class Host(Protocol):
     def spoke(self, order: TurnRequest) -> bool:
         """Whether the turn itself sent something. Raises NotRunning at a stop."""
 
+    def failed_before(self, delivery: Delivery) -> bool:
+        """Whether work on it failed before it was brought back. Raises NotRunning at a stop."""
+
     def answer(self, order: TurnRequest, turn: TurnResult) -> dict[str, Told]:
         """
         See that `turn.answer` goes where the newest message's plan says; return what the outcome

@@ -49,6 +49,7 @@ class Job:
         self.arrived = 0.0
         self.outcome: OutcomeFields = {}
         self.failed = ""  # why the turn on it failed
+        self.failure_told: OutcomeFields | None = None  # its chat knows of that already
         self.error: WakebusError | None = None  # it must not be acknowledged
         self.done = self.cancelled = False
 

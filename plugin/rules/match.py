@@ -11,7 +11,16 @@ from typing import Final, Literal, NamedTuple
 
 from wakebus.broker.protocol import topics
 from wakebus.broker.protocol.message import Message
-from wakebus.plugin.rules.model import PLAIN, WAKES, HostKind, Reply, Rule, Rules, Wake
+from wakebus.plugin.rules.model import (
+    PLAIN,
+    WAKES,
+    HostKind,
+    OnFailure,
+    Reply,
+    Rule,
+    Rules,
+    Wake,
+)
 
 ANY: Final = "*"
 UNMATCHED: Final = "{from}: {text}"
@@ -43,6 +52,11 @@ class Plan(NamedTuple):
     def rule_label(self) -> str:
         """`3: task_done`, or `none`."""
         return self.rule.label if self.rule else "none"
+
+    @property
+    def on_failure(self) -> OnFailure:
+        """Who is told of a failure."""
+        return self.rule.on_failure if self.rule else OnFailure()
 
 
 def first_match(rules: Rules, message: Message, topic: str = "") -> Rule | None:

@@ -27,6 +27,14 @@ PLAIN: Final = "{text}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OnFailure:
+    """Who is told of a failure: the chat by one line, the sender by a notice."""
+
+    chat: bool = True
+    sender: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
     """One entry of `callbacks`. `match_*` None: not stated; all that are stated must hold."""
 
@@ -45,6 +53,7 @@ class Rule:
     interrupt: bool = False
     on_redelivery: OnRedelivery = "turn"
     timeout_s: float | None = None
+    on_failure: OnFailure = OnFailure()
     env: tuple[str, ...] = ()
     where: str = ""
     number: int = 0

@@ -16,7 +16,15 @@ from wakebus.broker.protocol.message import NAME
 from wakebus.broker.protocol.topics import check_pattern
 from wakebus.plugin.rules import yaml_values
 from wakebus.plugin.rules.errors import Problem, RulesError
-from wakebus.plugin.rules.model import ON_REDELIVERY, REPLIES, WAKES, Role, Rule, Rules
+from wakebus.plugin.rules.model import (
+    ON_REDELIVERY,
+    REPLIES,
+    WAKES,
+    OnFailure,
+    Role,
+    Rule,
+    Rules,
+)
 from wakebus.plugin.rules.render import compile_format, doubtful_times, sgr
 from wakebus.plugin.rules.yaml_values import MapEntry, Wrong
 
@@ -94,9 +102,11 @@ _RULE: Final[Mapping[str, Read]] = {
     "interrupt": yaml_values.flag,
     "on_redelivery": yaml_values.one_of(ON_REDELIVERY),
     "timeout_s": yaml_values.number(0.1, 86_400),
+    "on_failure": lambda node: node,  # a map of its own
     "env": _variables,
 }
 _TOP: Final = ("bus", "role_map", "default_sender", "callbacks")
+_ON_FAILURE: Final[Mapping[str, Read]] = {"chat": yaml_values.flag, "sender": yaml_values.flag}
 _ROLE: Final[Mapping[str, Read]] = {"name": _filled, "color": yaml_values.text}
 _BUS: Final[Mapping[str, Read]] = {"endpoint": _endpoint}
 
@@ -109,6 +119,7 @@ _NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
     "coalesce_ms": ("context",),
     "interrupt": ("context",),
     "timeout_s": ("command", "context"),
+    "on_failure": ("command", "context"),
     "env": ("command",),
 }
 
@@ -215,6 +226,8 @@ class _Reader:
         line = yaml_values.line_of(node)
         before = len(self.problems)
         values = self._values(node, f"rule {number}", _RULE)
+        if told := values.pop("on_failure", None):
+            values["on_failure"] = OnFailure(**self._values(told, "on_failure", _ON_FAILURE))
         rule = Rule(**values, number=number, where=f"{self._source}:{line}")
         if len(self.problems) > before:
             return rule

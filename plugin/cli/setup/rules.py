@@ -21,6 +21,7 @@ from wakebus.broker.protocol.topics import check_topic
 from wakebus.plugin.cli.command import Command, add_action
 from wakebus.plugin.cli.output import Parser, colored, echo, safe
 from wakebus.plugin.receive import event_rules
+from wakebus.plugin.receive.failure import tells_chat
 from wakebus.plugin.rules import load, match
 from wakebus.plugin.rules.errors import RulesError
 from wakebus.plugin.rules.match import Plan
@@ -161,9 +162,19 @@ def _report(rules: Rules, plan: Plan, message: Message, *, color: bool) -> dict[
         else None,
         "wake": plan.wake if plan.context else None,
         "session": plan.session,
+        "channel": message.channel,
         "reply": plan.reply if plan.context else None,
         "command": plan.command,
+        "on_failure": _told_of_failure(plan, message),
     }
+
+
+def _told_of_failure(plan: Plan, message: Message) -> list[str] | None:
+    """Return who is told if it fails: `chat`, `sender`; None where nothing can fail."""
+    if plan.command is None and not (plan.context and plan.wake == "immediate"):
+        return None
+    told = {"chat": tells_chat(message, plan), "sender": plan.on_failure.sender}
+    return [who for who, wanted in told.items() if wanted]
 
 
 def _text(source: str, message: Message, target: RenderTarget, color: bool) -> str:
@@ -189,7 +200,13 @@ def _lines(report: dict[str, Any]) -> list[str]:
         lines += [*_indented(safe(report["context_text"])), f"reply    {report['reply']}"]
     if report["command"]:
         lines += ["command  (not run)", *_indented(safe(report["command"]))]
+    if report["on_failure"] is not None:
+        told = [_TOLD[who].format(report["channel"]) for who in report["on_failure"]]
+        lines += [safe(f"failure  {' and '.join(told) or 'is told to nobody (on_failure)'}")]
     return lines if len(lines) > 1 else [*lines, "         nothing: no print, context or command"]
+
+
+_TOLD: Final = {"chat": "one line in {}", "sender": "a notice to its sender"}
 
 
 def _indented(text: str) -> list[str]:

@@ -122,6 +122,10 @@ class GatewayHost:
         """Whether the agent sent something with its turn's token."""
         return self._answers.spoke(order.delivery)
 
+    def failed_before(self, delivery: Delivery) -> bool:
+        """Whether work on it failed before it was brought back."""
+        return self._answers.failed_before(delivery)
+
     def answer(self, order: TurnRequest, turn: TurnResult) -> dict[str, Told]:
         """The chat has it from the core; send it to the sender where the plan says so."""
         told: dict[str, Told] = {}

@@ -114,7 +114,8 @@ class GatewayTurns:
                 if turn.began.is_set() and not turn.ended.is_set():
                     hidden = order.jobs[-1].plan.reply in ("sender", "none")
                     self.abandoned.put(turn.session_id, hidden)
-                return TurnResult("", outcome | {"error": error}, began=turn.began.is_set())
+                began, shown = turn.began.is_set(), own_words(conversation, delivery)
+                return TurnResult("", outcome | {"error": error}, began=began, shown=shown)
             return self._result_of(order, conversation, turn, delivery, outcome)
 
     def _waiting_facts(self, order: TurnRequest, waited: bool) -> dict[str, Any]:
@@ -213,12 +214,18 @@ class GatewayTurns:
             if self._stop.is_set() or self._hermes.away():
                 raise NotRunning(STOPPING)
             error = "a person stopped it; its text stays in the session's history"
-            return TurnResult("", outcome | {"interrupted": True, "error": error})
+            there: Told = {"result": "answered", "to": channel_token(conversation.source)}
+            outcome |= {"interrupted": True, "error": error}
+            return TurnResult("", outcome, shown=there)  # that person knows
         hidden = self.hidden.get(order.marker)
         answer = (turn.answer if hidden is None else hidden).strip()
         well = turn.completed
         if not answer:
-            return TurnResult("", outcome | {"error": "no answer"}, well=well, mute=well)
+            delivery.done.wait(self._intervals.settle)
+            shown = own_words(conversation, delivery)
+            return TurnResult(
+                "", outcome | {"error": "no answer"}, well=well, mute=well, shown=shown
+            )
         outcome["characters"] = len(answer)
         if turn.steered:
             outcome["steered"] = True
@@ -246,6 +253,17 @@ class GatewayTurns:
         # Hermes keeps what failed and sends it again when it starts (gateway/delivery_ledger.py):
         # so a second way would say it twice.
         return {"result": "uncertain", "reason": reason, **shown}
+
+
+def own_words(conversation: Conversation, delivery: TrackedDelivery) -> Told | None:
+    """
+    Return where Hermes has told of a failure in its own words, None where that is not known.
+
+    Where a turn gave no answer, it makes one (gateway/run.py:2804, 13625).
+    """
+    if delivery.result != "success":
+        return None
+    return {"result": "answered", "to": channel_token(conversation.source), "at": time.time()}
 
 
 _SILENT: Final = frozenset({"[SILENT]", "SILENT", "NO_REPLY", "NO REPLY"})

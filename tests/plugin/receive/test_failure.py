@@ -1,5 +1,6 @@
 """A1: what counts as failed, and the line that says it."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from wakebus.plugin.receive import failure
 from wakebus.plugin.receive.host import TurnResult
 from wakebus.plugin.receive.turn_queue import Job
 from wakebus.plugin.rules.match import plan
-from wakebus.plugin.rules.model import Reply, Rule, Rules
+from wakebus.plugin.rules.model import OnFailure, Reply, Rule, Rules
 
 
 def turn(error: str = "exit 1", *, cut_off: bool = False, mute: bool = False, **more: Any) -> str:
@@ -113,3 +114,124 @@ def test_a_print_that_was_all_there_was_to_do() -> None:
     assert why("rejected", to="a:1", reason="bad") == "not shown in a:1: bad"
     assert why("not_sent", reason="no way") == "not shown: no way"
     assert why("uncertain", parts=3, done=1, reason="half") == "not shown: half"
+
+
+MakeMessage = Callable[..., Message]
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason", "line"),
+    [
+        (
+            {"type": "directive", "sender": "ci"},
+            "the turn failed: exit 1: 429",
+            'w could not do "directive" from ci: exit 1: 429 (wakebus trace m1)',
+        ),
+        (
+            {"sender": "ci"},
+            "the command failed: exit 3: no disk",
+            "w could not do a message from ci: exit 3: no disk (wakebus trace m1)",
+        ),
+        (
+            {"type": "[a](http://x)", "sender": "ci"},
+            "the turn failed: exit 1: @all `see` [a](http://x)\n\x1b[31m**now**",
+            "w could not do a message from ci: `exit 1: @all 'see' [a](http://x) **now**`"
+            " (wakebus trace m1)",
+        ),
+    ],
+)
+def test_the_line_for_the_chat(
+    make: MakeMessage, fields: dict[str, Any], reason: str, line: str
+) -> None:
+    """RULES-8.5: who, what, from whom, why, and where to see more; one line, nothing is markup."""
+    assert failure.failure_line(make(**fields), "w", reason) == line
+
+
+def test_the_line_is_bounded(make: MakeMessage) -> None:
+    """RULES-8.5: whatever the agent wrote."""
+    line = failure.failure_line(make(type="x" * 128), "w", f"the turn failed: {'y' * 5000}")
+    assert len(line) < 500 and "\n" not in line and line.endswith("(wakebus trace m1)")
+
+
+@pytest.mark.parametrize(
+    ("channel", "told"),
+    [
+        ("console:team", True),
+        ("telegram:1?thread=2", True),
+        ("console", False),
+        ("telegram?thread=2", False),
+        ("", False),
+        ("a b", False),
+        (":x", False),
+    ],
+)
+def test_which_chat_is_told(make: MakeMessage, channel: str, told: bool) -> None:
+    """RULES-8.5: the one that the channel names; a home is nobody's chat."""
+    message = make(**({"channel": channel} if channel else {}))
+    assert failure.tells_chat(message, plan(Rules(), message, "agent")) is told
+    quiet = Rules(callbacks=(Rule(match_type=("*",), on_failure=OnFailure(chat=False)),))
+    assert not failure.tells_chat(message, plan(quiet, message, "agent"))
+
+
+def test_a_failure_over_a_notice_is_told_to_no_chat(make: MakeMessage) -> None:
+    """RULES-8.5: a line that nobody could deliver would be followed by the next one."""
+    message = make(sender="bus", type="notice", channel="console:team")
+    assert not failure.tells_chat(message, plan(Rules(), message, "agent"))
+
+
+def jobs_in(make: MakeMessage, *channels: str) -> list[Job]:
+    """Return jobs that are done together, of messages m0, m1 … with these channels."""
+    made = []
+    for number, channel in enumerate(channels):
+        message = make(id=f"m{number}", **({"channel": channel} if channel else {}))
+        chosen = plan(Rules(), message, "agent")
+        made.append(Job(deliver(message), chosen, PromptItem(message, "text")))
+    return made
+
+
+def test_one_line_for_a_chat(make: MakeMessage) -> None:
+    """RULES-8.5: of messages that were done together the newest of each channel tells it."""
+    jobs = jobs_in(make, "console:a", "console:b", "console:a", "console:a")
+    failure.mark_failed(jobs, "the turn failed: x", None)
+    assert [job.failed for job in jobs] == ["the turn failed: x"] * 4
+    together = {"together_with": "m3"}
+    assert [job.failure_told for job in jobs] == [together, None, together, None]
+
+
+@pytest.mark.parametrize(
+    ("shown", "channel", "knows"),
+    [
+        ("telegram:-100?thread=17", "telegram:-100?thread=17", True),
+        ("telegram:-100?thread=17", "telegram:-100:17", True),
+        ("telegram:-100", "Telegram:-100", True),
+        ("telegram:-100", "telegram:-1001", False),
+        ("telegram:-100", "slack:-100", False),
+        ("telegram:-100", "", False),
+    ],
+)
+def test_what_the_host_has_shown_there_itself(
+    make: MakeMessage, shown: str, channel: str, knows: bool
+) -> None:
+    """RULES-8.5: no second line in the chat in which Hermes has told it; in another one it is."""
+    (job,) = jobs_in(make, channel)
+    there = {"result": "answered", "to": shown}
+    failure.mark_failed([job], "the turn failed: x", there)
+    assert (job.failure_told == there) is knows
+    (other,) = jobs_in(make, channel)
+    failure.mark_failed([other], "the turn failed: x", {**there, "result": "uncertain"})
+    assert other.failure_told is None
+
+
+@pytest.mark.parametrize(
+    ("reason", "was"),
+    [
+        ("the turn failed: exit 1", True),
+        ("the command failed: exit 2: x", True),
+        ("no answer could go to 'telegram:1': not set up", False),
+        ("expired", False),
+        ("", False),
+    ],
+)
+def test_was_failure(reason: str, was: bool) -> None:
+    """RULES-8.5: what was refused before any work is no failure; its first one is told."""
+    assert failure.was_failure(reason) is was

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wakebus.plugin.rules.errors import RulesError
-from wakebus.plugin.rules.model import Role, Rule
+from wakebus.plugin.rules.model import OnFailure, Role, Rule
 from wakebus.plugin.rules.schema import _RULE, read_rules
 
 SEED_EXAMPLE = """\
@@ -187,6 +187,42 @@ def test_too_many_rules() -> None:
     """RULES-1.7: a thousand; aliases cannot make a million out of a few bytes."""
     text = "- &a {match_type: a}\n" + "- *a\n" * 1000
     assert "over 1000" in _wrong(text)[0][2]
+
+
+def test_on_failure() -> None:
+    """RULES-8.6: what is left out is told."""
+    text = "- match_type: a\n  command: x\n  on_failure: "
+
+    def read(value: str) -> OnFailure:
+        return read_rules(text + value, "r").callbacks[0].on_failure
+
+    assert read("{chat: false, sender: false}") == OnFailure(chat=False, sender=False)
+    assert read("\n    chat: false") == OnFailure(chat=False, sender=True)
+    assert read("{}") == read("") == OnFailure()
+
+
+@pytest.mark.parametrize(
+    ("value", "key", "says"),
+    [
+        ("false", "on_failure", "where a map (key: value) belongs"),
+        ("[chat]", "on_failure", "a list where a map"),
+        ("{chat: no_, sender: false}", "chat", "write true or false"),
+        ('{chat: "false"}', "chat", "write true or false"),
+        ("{chta: false}", "chta", "unknown key; did you mean chat?"),
+        ("{sender: false, sender: true}", "sender", "stands here twice"),
+        ("{notice: false}", "notice", "unknown key"),
+    ],
+)
+def test_a_wrong_on_failure(value: str, key: str, says: str) -> None:
+    """RULES-8.6, RULES-1.6: file, line, key, and the near name."""
+    (found,) = _wrong(f"- match_type: a\n  command: x\n  on_failure: {value}\n")
+    assert (found[0], found[1]) == (3, key) and says in found[2], found
+
+
+def test_on_failure_of_what_cannot_fail() -> None:
+    """RULES-1.9: a print alone."""
+    (warning,) = _warned("- match_type: a\n  print: true\n  on_failure: {chat: false}")
+    assert warning == "r.yaml:3: on_failure: does nothing without command or context"
 
 
 @pytest.mark.parametrize(

@@ -97,6 +97,29 @@ def test_test_says_what_senders_refuse(capsys: Captured) -> None:
     assert not capsys.readouterr().err
 
 
+def test_test_shows_who_is_told_of_a_failure(home: Path, capsys: Captured) -> None:
+    """RULES-8.5, RULES-8.6: the chat that is named, and the sender, as the rule says."""
+
+    def shown(*words: str) -> list[str]:
+        assert call("test", *words, "x") == 0
+        lines = capsys.readouterr().out.splitlines()
+        return [line for line in lines if line.startswith("failure")]
+
+    both = "failure  one line in console:team and a notice to its sender"
+    assert shown("--type", "task_done", "--channel", "console:team") == [both]
+    assert shown("--type", "task_done") == ["failure  a notice to its sender"]
+    assert shown("--type", "progress", "--channel", "console:team") == []
+    home.write_text(
+        "- match_type: a\n  command: x\n  on_failure: {chat: false}\n"
+        "- match_type: b\n  command: x\n  on_failure: {chat: false, sender: false}\n"
+    )
+    home.chmod(0o600)
+    assert shown("--type", "a", "--channel", "console:team") == ["failure  a notice to its sender"]
+    assert shown("--type", "b") == ["failure  is told to nobody (on_failure)"]
+    assert call("test", "--type", "b", "--json", "x") == 0
+    assert json.loads(capsys.readouterr().out)["on_failure"] == []
+
+
 def test_test_as_json(capsys: Captured) -> None:
     """The sender's wake lowers, the session counts."""
     argv = [

@@ -224,7 +224,8 @@ def test_a_person_writes_into_a_hidden_turn(town: Town, make_gateway: MakeGatewa
 
 def test_a_hidden_turn_that_goes_on(town: Town, make_gateway: MakeGateway) -> None:
     """HERMES-3.7: after its time limit the chat sees nothing either; the next turn it does."""
-    gateway = make_gateway(CI | {"reply": "sender", "timeout_s": 0.1})
+    quiet = {"reply": "sender", "timeout_s": 0.1, "on_failure": {"chat": False}}
+    gateway = make_gateway(CI | quiet)
     town.ask("hello", dm())
     town.held.clear()
     assert "goes on in Hermes" in gateway.failed(gateway.send("HOLD this", channel=DM1))

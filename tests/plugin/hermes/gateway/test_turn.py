@@ -45,6 +45,7 @@ def test_a_person_interrupts(town: Town, gateway: Gateway) -> None:
     assert outcome["turn"]["interrupted"] is True and outcome["answered"] is False
     assert "a person stopped it; its text stays in the session's history" in gateway.failed(id)
     until(lambda: town.adapter.posts[-1][1] == "answer to wait")
+    assert len(town.adapter.posts) == 2, "who stopped it needs no line about it (RULES-8.7)"
 
 
 def test_we_interrupt_nobody(town: Town, make_gateway: MakeGateway) -> None:
@@ -108,6 +109,57 @@ def test_a_turn_that_hermes_ends_without_a_word(town: Town, gateway: Gateway) ->
     id = gateway.send("one", channel=DM1)
     assert "did not say how it ended" in gateway.failed(id)
     assert gateway.outcome(id, "dead")["answered"] is False
+
+
+def test_the_chat_is_told_by_the_gateway(town: Town, gateway: Gateway) -> None:
+    """RULES-8.5, RULES-8.7: one line in the person's chat, and no second one after a retry."""
+
+    async def fails(text: str) -> str:
+        raise RuntimeError("the model is gone")
+
+    town.runner.agent = fails
+    id = gateway.send("one", channel=DM1)
+    why = "Hermes did not say how it ended (agent.log may)"
+    line = f'{gateway.name} could not do "ci" from tester: {why} (wakebus trace {id})'
+    assert gateway.outcome(id, "dead")["failure_told"]["result"] == "sent"
+    assert [text for _, text, _ in town.adapter.posts[1:]] == [line]
+    gateway.sender.retry([id])
+    assert gateway.outcome(id, "dead")["failure_told"] == {"again": True}
+    assert len(town.adapter.posts) == 2
+
+
+def test_hermes_has_told_it_itself(
+    town: Town, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """RULES-8.7: its own words stand in that chat; there is no second line."""
+    words = "The request failed: 429"  # gateway/run.py:2804
+
+    async def ill(text: str, key: str, id: str, turn: str) -> str:
+        town.tracker.on_end(turn_id=turn, completed=False, interrupted=False)
+        return words
+
+    monkeypatch.setattr(town.runner, "_answer", ill)
+    outcome = gateway.outcome(gateway.send("one", channel=DM1), "dead")
+    told = outcome["failure_told"]
+    assert (told["result"], told["to"]) == ("answered", DM1)
+    assert [text for _, text, _ in town.adapter.posts[1:]] == [words]
+
+
+def test_hermes_could_not_tell_it(
+    town: Town, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """RULES-8.7: its own words did not arrive: the line is sent as a print is."""
+
+    async def ill(text: str, key: str, id: str, turn: str) -> str:
+        town.tracker.on_end(turn_id=turn, completed=False, interrupted=False)
+        town.adapter.sends.append(SendResult(False, error="502"))
+        return "The request failed: 429"
+
+    monkeypatch.setattr(town.runner, "_answer", ill)
+    outcome = gateway.outcome(gateway.send("one", channel=DM1), "dead")
+    assert outcome["failure_told"]["result"] == "sent"
+    (line,) = [text for _, text, _ in town.adapter.posts[1:]]
+    assert "could not do" in line and "no answer" in line
 
 
 def test_hermes_raises(town: Town, gateway: Gateway) -> None:
