@@ -2,8 +2,8 @@
 Where the running broker is: the address file, written by the broker and read by its clients.
 
 Rule 1: clients compute no address. Rule 2: of a file that is not this user's, or that tells of
-another broker, nothing is taken. Rule 3: every sender loads this file: it works on strings, as
-pathlib would cost a sender 5 % of its whole run.
+another broker, nothing is taken; nor of sockets that others may replace. Rule 3: every sender
+loads this file: it works on strings, as pathlib would cost a sender 5 % of its whole run.
 """
 
 import json
@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from wakebus.broker import paths
 from wakebus.broker.errors import NotRunning
+from wakebus.broker.folder_trust import refusal_of_way
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 ADDRESS_FILE: Final = "address.json"
+STEP: Final = "Or set HERMES_BUS_ROOT to a folder of your own, for commands and the broker alike."
 
 
 class TopicAddresses(NamedTuple):
@@ -30,7 +32,20 @@ class TopicAddresses(NamedTuple):
 
 def router_address() -> str:
     """Return where clients connect, as the running broker wrote it. Raises NotRunning."""
-    return str(read_address(f"{paths.root_of('HERMES_BUS_ROOT')}/bus")["router"])
+    return checked_address(str(read_address(f"{paths.root_of('HERMES_BUS_ROOT')}/bus")["router"]))
+
+
+def checked_address(address: str) -> str:
+    """Return `address`. Raises NotRunning where others may put another socket in its place."""
+    scheme, _, path = address.partition("://")
+    if scheme == "ipc" and not path.startswith("@"):  # an abstract one is no file (unix(7))
+        try:
+            reason = refusal_of_way(os.path.abspath(path), os.getuid())  # noqa: PTH100
+        except OSError:
+            return address  # nobody is there
+        if reason:
+            raise NotRunning(f"the socket {path} is not safe: {reason}", step=STEP)
+    return address
 
 
 def topic_addresses(router: str, *, explicit: bool) -> TopicAddresses:
@@ -52,7 +67,8 @@ def topic_addresses(router: str, *, explicit: bool) -> TopicAddresses:
             continue
         found = [data.get(field) for field in TopicAddresses._fields]
         if all(isinstance(value, str) for value in found):
-            return TopicAddresses(*map(str, found))
+            events_in, events_out, bus_pub = map(str, found)
+            return TopicAddresses(checked_address(events_in), checked_address(events_out), bus_pub)
         problem = f"the broker at {router} is older than this client: it has no events"
         raise NotRunning(problem, step="Replace it by the new one: hermes-busd restart")
     raise NotRunning(problem)
@@ -74,6 +90,8 @@ def read_address(folder: "Path | str") -> dict[str, Any]:
                 raise NotRunning(f"{path} is not a file of this user; it is not trusted")
             if os.stat(folder).st_uid != user:  # noqa: PTH116
                 raise NotRunning(f"{folder} is not a folder of this user; it is not trusted")
+            if reason := refusal_of_way(os.path.abspath(folder), user):  # noqa: PTH100
+                raise NotRunning(f"{path} is not safe: {reason}", step=STEP)
             data = json.load(file)
     except FileNotFoundError:
         raise NotRunning(f"no broker runs here ({path} does not exist)") from None

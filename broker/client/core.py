@@ -10,7 +10,7 @@ import os
 import threading
 from typing import TYPE_CHECKING, Any, Final
 
-from wakebus.broker.address import router_address, topic_addresses
+from wakebus.broker.address import checked_address, router_address, topic_addresses
 from wakebus.broker.client.calls import BrokerRequest, Calls
 from wakebus.broker.client.connection import ClientConnection
 from wakebus.broker.client.pending_request import PendingRequest
@@ -87,7 +87,8 @@ class ClientCore:
 
     def _address(self) -> str:
         if self._socket is not None:
-            return self._socket if "://" in self._socket else f"ipc://{self._socket}"
+            given = self._socket
+            return checked_address(given if "://" in given else f"ipc://{given}")
         return router_address()
 
     # --- the answer to a request ----------------------------------------------------------

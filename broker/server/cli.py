@@ -43,7 +43,7 @@ def main(argv: list[str] | None = None) -> int:
     try:
         return int(args.run(args))
     except WakebusError as exc:
-        print(f"hermes-busd: {exc}", file=sys.stderr)
+        print("\n".join([f"hermes-busd: {exc}", *_some(exc.data, "step")]), file=sys.stderr)
         return 1
     except OSError as exc:  # it names the file
         print(f"hermes-busd: {exc}", file=sys.stderr)
@@ -85,8 +85,10 @@ def start(args: argparse.Namespace) -> int:
     """Start the broker in the background, unless one runs."""
     from wakebus.broker.server.process import prepare
     from wakebus.broker.system.lock_file import lock_holder
+    from wakebus.broker.system.private_files import check_way
 
     folder = paths.bus_dir()
+    check_way(folder)  # of a broker that runs, too: no client would use it
     deadline = time.monotonic() + START_S
     while not (pid := _ready_pid(folder)):
         if time.monotonic() > deadline:
@@ -272,7 +274,7 @@ def status(args: argparse.Namespace) -> int:
     return 0
 
 
-def _some(data: dict[str, Any], name: str) -> list[int]:
+def _some(data: dict[str, Any], name: str) -> list[Any]:
     return [data[name]] if data.get(name) else []
 
 

@@ -112,7 +112,7 @@ def _serve(folder: Path, ready: Callable[[], None], console: bool, guard: int, l
         undo.pop_all()
     proxy.start()
     bind = partial(_bind, socket, limit)
-    watchdog = Watchdog(folder, guard, lock, address, limit, store, router, bind)
+    watchdog = Watchdog(folder, guard, lock, address, limit, store, router, bind, proxy.bind_again)
     try:
         _run(folder, router, watchdog, ready, chosen.services)
     except BaseException:

@@ -2,8 +2,9 @@
 The topic plane: XSUB in, XPUB out, libzmq's own proxy between them (EVENTS.md section 4).
 
 Rule 1: the sockets are made, secured and bound before the proxy's thread starts; afterwards it
-alone touches them. Rule 2: no Python runs per event. Rule 3: if the thread ends by itself, the
-broker ends at once: a bus that swallows events in silence is worse than none.
+alone touches them: it binds again between two runs of the proxy. Rule 2: no Python runs per event.
+Rule 3: if the thread ends by itself, the broker ends at once: a bus that swallows events in
+silence is worse than none.
 """
 
 import logging
@@ -13,17 +14,20 @@ import struct
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, Final
 
 import zmq
 
 from wakebus.broker.core.model import Figures
 from wakebus.broker.protocol.event import MAX_EVENT
-from wakebus.broker.server.socket_paths import SocketPaths
+from wakebus.broker.server.socket_paths import SocketPaths, make_again
 from wakebus.broker.settings import Settings
+from wakebus.broker.system.log_file import RepeatFilter
 from wakebus.broker.system.private_files import CannotStart
 
 log = logging.getLogger("wakebus.events")
+log.addFilter(RepeatFilter())
 
 _INSIDE: Final = "inproc://events"
 _CONTROL: Final = "inproc://events-control"
@@ -51,6 +55,8 @@ class Proxy:
         self.publisher.setsockopt(zmq.LINGER, 0)
         self.publisher.setsockopt(zmq.XPUB_NODROP, 1)  # what does not go out is told
         self._asked: deque[Callable[[Figures], None]] = deque()
+        self._before: Figures = {}  # what passed until the proxy was begun again
+        self._again: deque[None] = deque()  # as often as it was ended for that
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name="events", daemon=True)
 
@@ -60,13 +66,20 @@ class Proxy:
         self._inner.bind(_CONTROL)
         self.control.connect(_CONTROL)
         self.publisher.connect(_INSIDE)
-        _bind(self._in, f"ipc://{sockets.events_in}")
-        _bind(self._out, f"ipc://{sockets.events_out}")
+        self._bound = ((self._in, sockets.events_in), (self._out, sockets.events_out))
+        for socket, path in self._bound:
+            _bind(socket, path)
         self._in.send(b"\x01" + STANDING)
 
     def start(self) -> None:
         """Let events pass."""
         self._thread.start()
+
+    def bind_again(self) -> None:
+        """Make the files again that are gone (router thread); what waits in the pipes stays."""
+        self.request_figures(self._carry_over)
+        self._again.append(None)
+        self.control.send(b"TERMINATE")
 
     def stop(self) -> None:
         """End the thread and close the sockets; events on their way are lost."""
@@ -83,12 +96,27 @@ class Proxy:
         why: object = "it ended"
         try:
             zmq.proxy_steerable(self._in, self._out, None, self._inner)
+            while self._again and not self._stopping:
+                self._again.popleft()
+                self._bind_gone()
+                zmq.proxy_steerable(self._in, self._out, None, self._inner)
         except BaseException as exc:
             why = exc
         if not self._stopping:
             log.critical("the events' proxy failed (%s); the broker ends", why)
             logging.shutdown()
             os._exit(70)
+
+    def _bind_gone(self) -> None:
+        for socket, path in self._bound:
+            if os.path.lexists(path):
+                continue
+            try:
+                make_again(path.parent)
+                _bind(socket, path)
+                log.warning("%s was gone; made again", path)
+            except CannotStart as exc:
+                log.error("%s", exc)
 
     # --- the broker's own events ----------------------------------------------------------
 
@@ -123,10 +151,16 @@ class Proxy:
         self._asked.append(done)
         self.control.send(b"STATISTICS")
 
+    def _carry_over(self, figures: Figures) -> None:
+        self._before = figures
+
     def deliver_figures(self, call: Callable[[Callable[[], None]], None]) -> None:
         """`call` those who asked, with what has come for them."""
         while self.control.poll(0):
-            figures = _figures(self.control.recv_multipart())
+            if len(frames := self.control.recv_multipart()) == 1:
+                continue  # an empty one: it was told to end (libzmq 4.3.5)
+            new = _figures(frames)
+            figures = {name: self._before.get(name, 0) + number for name, number in new.items()}
             done = self._asked.popleft()
             call(lambda done=done, figures=figures: done(figures))  # type: ignore[misc]
 
@@ -158,8 +192,8 @@ def _socket(
     return socket
 
 
-def _bind(socket: "zmq.Socket[bytes]", address: str) -> None:
+def _bind(socket: "zmq.Socket[bytes]", path: Path) -> None:
     try:
-        socket.bind(address)
+        socket.bind(f"ipc://{path}")
     except zmq.ZMQError as exc:
-        raise CannotStart(f"the socket {address[6:]} cannot be made: {exc}") from exc
+        raise CannotStart(f"the socket {path} cannot be made: {exc}") from exc

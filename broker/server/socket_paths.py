@@ -17,6 +17,7 @@ import zmq
 
 from wakebus.broker.address import read_address
 from wakebus.broker.errors import WakebusError
+from wakebus.broker.folder_trust import refusal_of_way
 from wakebus.broker.server.connection_limit import moved_path
 from wakebus.broker.system.private_files import CannotStart
 
@@ -41,11 +42,15 @@ def _in(folder: Path) -> SocketPaths:
 
 
 def choose_paths(folder: Path) -> SocketPaths:
-    """Return where to bind, cleared of what a killed broker left; raises CannotStart."""
+    """
+    Return where to bind, cleared of what a killed broker left; raises CannotStart.
+
+    No link is on the way: whoever changes one later leads no client elsewhere.
+    """
     remove_left_folder(folder)
-    sockets = _in(folder)
+    sockets = _in(folder.resolve())
     if len(os.fsencode(sockets.router)) > zmq.IPC_PATH_MAX_LEN:
-        return _in(Path(tempfile.mkdtemp(prefix=SHORT, dir=_short_temp())))  # mkdtemp is 0700
+        return _in(_short_folder(folder))
     left = [one for path in sockets for one in (path, moved_path(path)) if _is_left(one)]
     for path in left:
         path.unlink()
@@ -66,9 +71,31 @@ def _is_left(path: Path) -> bool:
     return True
 
 
-def _short_temp() -> str:
-    found = tempfile.gettempdir()  # $TMPDIR may be as long as the path that did not fit
-    return found if len(os.fsencode(found)) < zmq.IPC_PATH_MAX_LEN - 40 else "/tmp"
+def _short_folder(folder: Path) -> Path:
+    temp = _short_temp()
+    if reason := refusal_of_way(str(temp), os.getuid()):
+        raise CannotStart(
+            f"the path of {folder} is too long for sockets, and {temp} is not safe for them: "
+            f"{reason}, or set TMPDIR, or HERMES_BUS_ROOT to a shorter path"
+        )
+    return Path(tempfile.mkdtemp(prefix=SHORT, dir=temp))  # mkdtemp is 0700
+
+
+def make_again(folder: Path) -> None:
+    """Make a short folder that was removed. Raises CannotStart where it is another's by now."""
+    try:
+        folder.mkdir(0o700, exist_ok=True)
+        reason = refusal_of_way(str(folder), os.getuid())
+    except OSError as exc:
+        raise CannotStart(f"the folder {folder} cannot be made: {exc.strerror}") from exc
+    if reason:
+        raise CannotStart(f"the sockets in {folder} are gone and it is not safe: {reason}")
+
+
+def _short_temp() -> Path:
+    found = Path(tempfile.gettempdir()).resolve()  # $TMPDIR may be as long as what did not fit
+    fits = len(os.fsencode(found)) < zmq.IPC_PATH_MAX_LEN - 40
+    return found if fits else Path("/tmp").resolve()
 
 
 def remove_sockets(folder: Path, sockets: SocketPaths) -> None:
@@ -76,7 +103,7 @@ def remove_sockets(folder: Path, sockets: SocketPaths) -> None:
     for path in sockets:
         path.unlink(missing_ok=True)
         moved_path(path).unlink(missing_ok=True)
-    if sockets.router.parent != folder:
+    if sockets.router.parent != folder.resolve():
         sockets.router.parent.rmdir()
 
 
@@ -91,7 +118,7 @@ def remove_left_folder(folder: Path) -> None:
     ours = found.st_uid == socket.st_uid == os.getuid()
     ours = ours and stat.S_ISDIR(found.st_mode) and stat.S_ISSOCK(socket.st_mode)
     named = left.name == SOCKET and left.parent.name.startswith(SHORT)
-    if ours and named and left.parent.parent == Path(_short_temp()):
+    if ours and named and left.parent.parent == _short_temp():
         try:
             remove_sockets(folder, _in(left.parent))
         except OSError as exc:

@@ -1,10 +1,10 @@
 """
 The bus folder while the broker runs (PROTOCOL.md section 1).
 
-Rule 1: what can be made again is made again: the address, the socket, the lock, the log. Rule 2: if
-the folder or the store went, the broker ends and says so: nobody would find what it still accepts,
-and another may start in its place. Rule 3: looks are taken in a thread of their own: a disk may
-hang; the socket belongs to the router thread, which is asked.
+Rule 1: what can be made again is made again: the address, the sockets, the lock, the log. Rule 2:
+if the folder or the store went, the broker ends and says so: nobody would find what it still
+accepts, and another may start in its place. Rule 3: looks are taken in a thread of their own: a
+disk may hang; the sockets belong to other threads, which are asked.
 """
 
 import json
@@ -19,14 +19,16 @@ from wakebus.broker.address import ADDRESS_FILE, read_address
 from wakebus.broker.errors import WakebusError
 from wakebus.broker.server.connection_limit import ConnectionLimit
 from wakebus.broker.server.router import Router
+from wakebus.broker.server.socket_paths import make_again
 from wakebus.broker.store.recovery import lost_files
 from wakebus.broker.store.store import Store
 from wakebus.broker.system.durable_file import replace_file
 from wakebus.broker.system.lock_file import LOCK, lock_again
-from wakebus.broker.system.log_file import reopen_log
+from wakebus.broker.system.log_file import RepeatFilter, reopen_log
 from wakebus.broker.system.private_files import is_same_file
 
 log = logging.getLogger("wakebus.watchdog")
+log.addFilter(RepeatFilter())
 
 LOOK_S: Final = 0.5
 
@@ -40,8 +42,8 @@ class Watchdog:
     """
     Looks after `folder` until `stop`.
 
-    `guard`, `lock`: descriptors of the folder and the lock file. `bind()` makes the socket again,
-    in the router thread. `lost`: why the broker must end, "" as long as it need not.
+    `guard`, `lock`: descriptors of the folder and the lock file. `bind()` and `bind_events()` make
+    the sockets again, in the router thread. `lost`: why the broker must end, "" if it need not.
     """
 
     def __init__(
@@ -54,12 +56,12 @@ class Watchdog:
         store: Store,
         router: Router,
         bind: Callable[[], None],
+        bind_events: Callable[[], None],
     ) -> None:
         self._folder, self._guard, self._lock = folder, guard, lock
         self._address, self._limit, self._store = address, limit, store
-        self._router, self._bind = router, bind
+        self._router, self._bind, self._bind_events = router, bind, bind_events
         self.lost = ""
-        self._complained = ""
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="watchdog", daemon=True)
 
@@ -81,15 +83,10 @@ class Watchdog:
                     self._router.stop()
                     return
             except (OSError, WakebusError) as exc:  # a full disk, a wrong mode: again at every look
-                self._complain(str(exc))
+                log.error("%s", exc)
             except Exception:
                 log.exception("a look at the folder failed")
                 return
-
-    def _complain(self, what: str) -> None:
-        if what != self._complained:
-            self._complained = what
-            log.error("%s", what)
 
     def _look(self) -> str:
         """Mend what can be mended; return what cannot."""
@@ -97,6 +94,10 @@ class Watchdog:
             return f"the folder {self._folder} was removed or replaced under the broker"
         if why := lost_files(self._store):
             return why
+        if self._is_gone(self._limit.path):
+            self._router.call_soon(self._bind_again)
+        if any(map(self._is_gone, self._limit.events)):
+            self._router.call_soon(self._bind_events)
         reopen_log(log.parent)
         lock = self._folder / LOCK
         if not is_same_file(lock, self._lock) and lock_again(self._folder, self._lock):
@@ -104,23 +105,21 @@ class Watchdog:
         if not self._is_ours():
             write_address(self._folder, self._address)
             log.warning("%s was gone; written again", self._folder / ADDRESS_FILE)
-        if not self._limit.closed and not os.path.lexists(self._limit.path):
-            self._router.call_soon(self._bind_again)
-        for path in self._limit.events:
-            if not self._limit.closed and not os.path.lexists(path):
-                self._complain(
-                    f"{path} was removed: no new client gets or sends events until the broker is "
-                    "started again: hermes-busd restart"
-                )
         return ""
+
+    def _is_gone(self, path: Path) -> bool:
+        return not self._limit.closed and not os.path.lexists(path)
 
     def _bind_again(self) -> None:
         path = self._limit.path
-        if self._limit.closed or os.path.lexists(path):
+        if not self._is_gone(path):
             return  # made or closed since it was looked at
-        path.parent.mkdir(0o700, exist_ok=True)  # a short one, under the temporary folder
-        self._bind()
-        log.warning("%s was gone; made again", path)
+        try:
+            make_again(path.parent)
+            self._bind()
+            log.warning("%s was gone; made again", path)
+        except WakebusError as exc:
+            log.error("%s", exc)
 
     def remove_address(self) -> None:
         """Remove what says that a broker runs, unless it is another one's by now."""

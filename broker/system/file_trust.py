@@ -10,7 +10,8 @@ import stat
 from pathlib import Path
 from typing import Final
 
-OTHERS: Final = stat.S_IWGRP | stat.S_IWOTH  # of what is executed
+from wakebus.broker.folder_trust import OTHERS, refusal_of_step, refusal_of_way
+
 ANYBODY: Final = stat.S_IWOTH  # of settings: with a umask of 002 every file is one's own group's
 
 
@@ -18,30 +19,22 @@ def refusal_of(path: Path, found: os.stat_result, writers: int = OTHERS) -> str:
     """
     Return why what was found at `path` must not be used, or "". Raises OSError.
 
-    writers: the bits of the file's mode that it must not have.
-    Where a link leads there, nobody may put another link in its place either.
+    writers: the bits of the file's mode, and of its folders', that count (OTHERS: executed).
     """
-    for place in dict.fromkeys((path, path.resolve())):
-        if reason := refusal(found, place.parent.stat(), os.getuid(), str(place), writers):
-            return reason
-    return ""
+    uid, name = os.getuid(), os.path.abspath(path)  # noqa: PTH100
+    if reason := refusal(found, path.parent.stat(), uid, name, writers):
+        return reason
+    return refusal_of_way(name, uid, writers)
 
 
 def refusal(
     file: os.stat_result, folder: os.stat_result, uid: int, name: str, writers: int = OTHERS
 ) -> str:
-    """Return why `name` must not be used, with the way out, or ""."""
+    """Return why `name` must not be used, with the way out, or "": of it and its folder alone."""
     if not stat.S_ISREG(file.st_mode):
         return "not a file"
     if file.st_uid not in (uid, 0):
         return f"belongs to another user (uid {file.st_uid}); chown it to yourself"
     if file.st_mode & writers:
         return f"others may write it (mode {stat.S_IMODE(file.st_mode):04o}); chmod go-w {name}"
-    # In a folder like /tmp the sticky bit keeps others from replacing the file.
-    if folder.st_mode & 0o002 and not folder.st_mode & stat.S_ISVTX:
-        return f"anyone may replace it: its folder is world-writable; chmod o-w {_folder(name)}"
-    return ""
-
-
-def _folder(name: str) -> str:
-    return os.path.dirname(name) or "."  # noqa: PTH120
+    return refusal_of_step(os.path.dirname(name), folder, uid, writers)  # noqa: PTH120

@@ -8,11 +8,15 @@ import logging
 import logging.handlers
 import os
 import sys
+import time
 from io import TextIOWrapper
 from pathlib import Path
+from typing import Final
 
 from wakebus.broker.settings import Settings
 from wakebus.broker.system.private_files import CannotStart, append_to, is_same_file
+
+QUIET_S: Final = 60.0
 
 
 class _RotatingLog(logging.handlers.RotatingFileHandler):
@@ -21,6 +25,23 @@ class _RotatingLog(logging.handlers.RotatingFileHandler):
 
     def handleError(self, record: logging.LogRecord) -> None:
         """A full disk takes no line about itself; the broker goes on without its log."""
+
+
+class RepeatFilter(logging.Filter):
+    """Lets a line through that has not come for `QUIET_S` seconds: what is looked at twice a second
+    is told once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._last: dict[str, float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether it is news."""
+        now, text = time.monotonic(), record.getMessage()
+        self._last = {line: t for line, t in self._last.items() if now - t < QUIET_S}
+        is_news = text not in self._last
+        self._last[text] = now
+        return is_news
 
 
 def start_log(path: Path, chosen: Settings, console: bool) -> None:

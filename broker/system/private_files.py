@@ -11,6 +11,7 @@ import stat
 from pathlib import Path
 
 from wakebus.broker.errors import WakebusError
+from wakebus.broker.folder_trust import refusal_of_way
 from wakebus.broker.system.durable_file import make_folders
 
 
@@ -24,22 +25,28 @@ def make_folder(folder: Path) -> None:
     """
     Make `folder` and the parents that are missing, each 0700; narrow it where it was wider.
 
-    Raises CannotStart, also where everybody may put another folder in its place.
+    Raises CannotStart, also where others may put another folder in its place.
     """
     try:
         make_folders(folder, 0o700)
-        found, parent = folder.lstat(), folder.parent.stat()
+        found = folder.lstat()
     except OSError as exc:
         raise CannotStart(f"the folder {folder} cannot be made: {exc.strerror}") from exc
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
         raise CannotStart(f"{folder} is not a folder of this user")
-    if parent.st_mode & stat.S_IWOTH and not parent.st_mode & stat.S_ISVTX:
-        raise CannotStart(
-            f"everybody may write {folder.parent} and so replace {folder}; "
-            f"run: chmod o-w {folder.parent}"
-        )
+    check_way(folder)
     if found.st_mode & 0o077:
         folder.chmod(0o700)
+
+
+def check_way(folder: Path) -> None:
+    """Raise CannotStart where others may put something else in the place of `folder`."""
+    try:
+        reason = refusal_of_way(str(folder.parent), os.getuid())
+    except OSError:
+        return  # not there yet: who makes it looks again
+    if reason:
+        raise CannotStart(f"{folder} is not safe: {reason}, or set HERMES_BUS_ROOT to another one")
 
 
 def append_to(path: Path) -> int:

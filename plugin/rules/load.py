@@ -17,9 +17,9 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+from wakebus.broker.folder_trust import OTHERS
 from wakebus.broker.system.cached_file import LastGood, NotTrusted, bytes_of, state_of
 from wakebus.broker.system.durable_file import make_folders, replace_file
-from wakebus.broker.system.file_trust import OTHERS
 from wakebus.plugin.rules.errors import Problem, RulesError, ScriptError
 from wakebus.plugin.rules.model import Rule, Rules
 from wakebus.plugin.rules.schema import read_rules

@@ -21,6 +21,7 @@ OURS: Final = {
     "wakebus.broker.protocol.message",
     "wakebus.broker.protocol.outcome",
     "wakebus.broker.address",
+    "wakebus.broker.folder_trust",
     "wakebus.broker.paths",
     "wakebus.broker.client.pending_request",
     "wakebus.broker.client.core",

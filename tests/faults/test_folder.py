@@ -1,7 +1,9 @@
 """The bus folder, or a part of it, is removed under the daemon."""
 
+import os
 import shutil
 import sqlite3
+import time
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,9 @@ import pytest
 from fakes.broker import Broker, MakeBroker, until
 from fakes.desk import Desk
 from fakes.peer import MakePeer
+from wakebus.broker import Client
+from wakebus.broker.errors import NotRunning
+from wakebus.broker.server.watchdog import LOOK_S
 
 
 def ended(broker: Broker) -> int:
@@ -37,6 +42,64 @@ def test_what_can_be_made_again(broker: Broker, peers: MakePeer, name: str) -> N
     if name != "broker.log":
         until(lambda: f"{name} was" in broker.log)
     assert broker.stop() == 0
+
+
+@pytest.mark.parametrize("names", [["pub.sock"], ["sub.sock"], ["pub.sock", "sub.sock"]])
+def test_sockets_of_the_topic_plane(broker: Broker, names: list[str]) -> None:
+    """PROTOCOL-1.13, PROTOCOL-11.6: made again; who is connected goes on, figures count on."""
+    with Client() as before, Client() as publisher:
+        came: list[str] = []
+        before.subscribe("a.**", lambda event: came.append(f"old {event.topic}"))
+        publisher.publish("a.one")
+        until(lambda: came == ["old a.one"])
+        counted = before.status()["events"]["in"]
+        assert counted
+        for _ in range(2):
+            for name in names:
+                (broker.folder / name).unlink()
+            until(lambda: all((broker.folder / name).exists() for name in names))
+        publisher.publish("a.two")
+        until(lambda: "old a.two" in came)
+        with Client() as after:
+            after.subscribe("a.**", lambda event: came.append(f"new {event.topic}"))
+            after.publish("a.three")
+            until(lambda: {"old a.three", "new a.three"} <= {*came})
+            assert after.status()["events"]["in"] > counted
+    assert len(came) == len(set(came))
+    for name in names:
+        assert broker.log.count(f"{name} was gone; made again") == 1  # told once a minute
+    assert broker.stop() == 0
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root makes folders of others")
+def test_a_short_folder_that_another_user_has_made(
+    bus_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PROTOCOL-1.13, PROTOCOL-1.18: the broker binds nothing there, and says so once."""
+    long = bus_root / ("x" * 100)
+    long.mkdir(mode=0o700)
+    broker = Broker(long).start()
+    monkeypatch.setenv("HERMES_BUS_ROOT", str(long))
+    short = Path(broker.address.removeprefix("ipc://")).parent
+    looks = 3 * LOOK_S
+    try:
+        moved = short.rename(short.with_name(f"{short.name}-moved"))
+        short.mkdir()
+        os.chown(short, 12345, 12345)
+        until(lambda: "belongs to uid 12345" in broker.log)
+        began = time.monotonic()
+        until(lambda: time.monotonic() > began + looks)
+        assert list(short.iterdir()) == [] and broker.log.count("belongs to uid 12345") <= 2
+        with pytest.raises(NotRunning, match="belongs to uid 12345"):
+            Client()
+        shutil.rmtree(short)
+        until(lambda: (short / "sub.sock").exists())
+        shutil.rmtree(moved)
+        assert broker.stop() == 0
+    finally:
+        if broker.alive:
+            broker.kill()
+            shutil.rmtree(short, ignore_errors=True)
 
 
 def test_a_lock_file_that_is_removed_lets_nobody_in(broker: Broker, peers: MakePeer) -> None:

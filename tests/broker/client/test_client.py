@@ -738,7 +738,7 @@ def test_a_sender_imports_nothing_of_weight(broker: Broker) -> None:
         "wakebus",
         "wakebus.broker",
         *(f"wakebus.broker.{room}" for room in ("client", "protocol", "system")),
-        *(f"wakebus.broker.{name}" for name in ("address", "errors", "paths")),
+        *(f"wakebus.broker.{name}" for name in ("address", "errors", "folder_trust", "paths")),
         *(f"wakebus.broker.system.{name}" for name in ("fork_safety", "zmq_options")),
         *(f"wakebus.broker.client.{name}" for name in ("calls", "client", "connection", "core")),
         "wakebus.broker.client.pending_request",

@@ -57,6 +57,17 @@ def test_a_folder_or_device_is_no_file(tmp_path: Path) -> None:
     assert _check(Path("/dev/null")) == "not a file"
 
 
+def test_every_folder_above_counts(tmp_path: Path) -> None:
+    """RULES-7.1, ADP-6.34: who may write the folder of its folder may replace it, too."""
+    (folder := tmp_path / "a" / "b").mkdir(parents=True)
+    (file := folder / "f").write_text("x")
+    assert refusal_of(file, file.stat()) == ""
+    (tmp_path / "a").chmod(0o777)
+    assert f"o-w {tmp_path / 'a'} " in refusal_of(file, file.stat())
+    (tmp_path / "a").chmod(0o1777)
+    assert refusal_of(file, file.stat()) == ""
+
+
 def test_the_way_to_it_counts(tmp_path: Path, file: Path) -> None:
     """Neither the folder of a link nor the one that it leads to may be anyone's."""
     (folder := tmp_path / "links").mkdir()
