@@ -115,16 +115,21 @@ class Calls:
         stored = receipt((yield BrokerRequest("send", payload, timeout, id=checked.id)), to)
         if wait is None or stored.state in ("handled", "dead"):
             return stored
-        reply = yield _waiting(stored.id, "handled", wait)
+        reply = yield _waiting(stored.id, "handled", wait, token)
         return receipt(reply)._replace(to=to, duplicate=stored.duplicate)
 
-    def wait(self, id: str, wait: float) -> Call[Receipt]:
-        """Return the receipt of message `id` once it is handled or dead, or raise TimedOut."""
-        return receipt((yield _waiting(id, "handled", wait)))
+    def wait(self, id: str, wait: float, *, token: str | None = None) -> Call[Receipt]:
+        """
+        Return the receipt of message `id` once it is handled or dead, or raise TimedOut.
 
-    def wait_answer(self, id: str, wait: float) -> Call[Answer]:
-        """Return the answer to message `id`, or raise TimedOut."""
-        reply = yield _waiting(id, "answer", wait)
+        `token`: of the turn that waits. Raises Loop where that could never end: it waits for
+        itself, or for others who wait for it.
+        """
+        return receipt((yield _waiting(id, "handled", wait, token)))
+
+    def wait_answer(self, id: str, wait: float, *, token: str | None = None) -> Call[Answer]:
+        """Return the answer to message `id`, or raise TimedOut, or Loop as `wait` does."""
+        reply = yield _waiting(id, "answer", wait, token)
         found = reply.get("answer")
         return Answer(receipt(reply), messages.from_wire(found) if found else None)
 
@@ -143,7 +148,7 @@ class Calls:
         started = time.monotonic()
         stored = yield from self.send(to, body, asks=True, **fields)
         left = max(0.0, wait - (time.monotonic() - started))
-        return (yield from self.wait_answer(stored.id, left))
+        return (yield from self.wait_answer(stored.id, left, token=fields.get("token")))
 
     # --- names ----------------------------------------------------------------------------
 
@@ -274,9 +279,10 @@ class Calls:
         yield BrokerRequest("stop", {"boot": boot})
 
 
-def _waiting(id: str, state: str, wait: float) -> BrokerRequest:
+def _waiting(id: str, state: str, wait: float, token: str | None) -> BrokerRequest:
+    payload = {"id": id, "state": state, "timeout": wait, **_given(token=token)}
     # The broker ends the wait; the second is for the way back.
-    return BrokerRequest("wait", {"id": id, "state": state, "timeout": wait}, wait + 1.0, waited=id)
+    return BrokerRequest("wait", payload, wait + 1.0, waited=id)
 
 
 # What help() and a TypeError call them: both clients have them, nobody else sees this class.

@@ -93,6 +93,10 @@ class Delivery(Arrival):
         self.takes_more = True
         self._send_ack(self, "got", {"more": True}, False)
 
+    def wait_behind(self, id: str) -> None:
+        """Say that work on this begins when that on message `id` of the same name has ended."""
+        self._send_ack(self, "got", {"behind": id}, False)
+
 
 class AsyncDelivery(Arrival):
     """An Arrival for a handler in a loop."""

@@ -254,8 +254,8 @@ def give_up(
 
 def end_cancelled(hub: Hub, endpoint: Endpoint, entry: MailboxEntry) -> None:
     """Give up what was cancelled and is in nobody's hands any more."""
-    reason, quiet = entry.cancelled, entry.taken_back
-    give_up(hub, endpoint, entry, DeliveryEvent.CANCELLED, reason, quiet=quiet)
+    reason = entry.cancelled
+    give_up(hub, endpoint, entry, DeliveryEvent.CANCELLED, reason, quiet=entry.quiet)
 
 
 def orphan(hub: Hub, endpoint: Endpoint, entry: MailboxEntry) -> None:

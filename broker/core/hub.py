@@ -19,7 +19,7 @@ import msgspec
 from wakebus.broker.core.broker_events import BrokerEvents, MissedEvents
 from wakebus.broker.core.loop_guard import LoopGuard, LoopLimits
 from wakebus.broker.core.mailbox import MailboxEntry
-from wakebus.broker.core.model import Connection, Effects, Endpoint, TokenOwner, Waiter
+from wakebus.broker.core.model import Connection, Effects, Endpoint, MessageKey, TokenOwner, Waiter
 from wakebus.broker.core.timers import Timers
 from wakebus.broker.errors import BrokerUnavailable, UnknownTarget, WakebusError
 from wakebus.broker.settings import Settings
@@ -60,6 +60,7 @@ class Hub:
         self.endpoints: dict[str, Endpoint] = {}
         self.token_owners: dict[str, TokenOwner] = {}  # by digest of the token
         self.waiters: dict[str, dict[Waiter, None]] = {}  # in the order they came
+        self.turn_waits: dict[MessageKey, dict[Waiter, None]] = {}  # those from inside a turn
         self.waits: Counter[bytes] = Counter()  # open ones of each connection
         self.accepted = self.bounces_lost = 0
         self.unstored = 0  # words that the disk did not take yet

@@ -20,11 +20,6 @@ from wakebus.broker.store.rows import Put, Redelivery, Row
 LANE_MORE: Final = 64  # messages of one lane in flight to one receiver, with `more`
 
 
-def cancelled_by(name: str) -> str:
-    """Return the reason of a message that `name` took back."""
-    return f"cancelled by {name}"
-
-
 class MailboxEntry:
     """One open message: what the broker must know of it without reading its body."""
 
@@ -32,6 +27,7 @@ class MailboxEntry:
         "accepted",
         "announced",
         "asks",
+        "behind",
         "cancelled",
         "claimed",
         "deadline",
@@ -47,6 +43,7 @@ class MailboxEntry:
         "out",
         "path",
         "quarantined",
+        "quiet",
         "redelivered",
         "sent",
         "seq",
@@ -68,6 +65,8 @@ class MailboxEntry:
         self.out = self.more = self.quarantined = False
         self.sent = self.foreseen = False  # the store knows that it may have left; is being told
         self.on_disk = False  # out, but its frame waits for the store
+        self.quiet = False  # its sender cancelled it, or was told of that: no notice
+        self.behind = ""  # the message whose turn its holder ends first
         self.session = False  # it is for one session, and for no successor's
         self.generation = 0  # how often it went out: news of an older one is stale
         self.token: str | None = None
@@ -100,11 +99,6 @@ class MailboxEntry:
         entry.asks, entry.claimed = bool(row["asks"]), bool(row["claimed"])
         entry.session, entry.accepted, entry.type = row["session"], row["accepted"], row["type"]
         return entry
-
-    @property
-    def taken_back(self) -> bool:
-        """Whether its own sender cancelled it, who need not be told."""
-        return self.cancelled == cancelled_by(self.sender)
 
     @property
     def past(self) -> Row:
@@ -156,6 +150,12 @@ class Mailbox:
     def out(self) -> list[MailboxEntry]:
         """What is with the holder now."""
         return list(self._out.values())
+
+    def ahead_of(self, entry: MailboxEntry) -> list[str]:
+        """Return the messages of its lane that must end before it goes out."""
+        if entry.out:
+            return []
+        return [other.id for other in self._lanes[entry.lane].out.values() if not other.more]
 
     def only_turn(self) -> MailboxEntry | None:
         """
@@ -257,7 +257,7 @@ class Mailbox:
             del self._lanes[name]
 
     def _put_out(self, lane: _Lane, entry: MailboxEntry) -> None:
-        entry.out, entry.more = True, False
+        entry.out, entry.more, entry.behind = True, False, ""
         entry.generation += 1
         self._out_lanes += not lane.out
         lane.out[entry.id] = self._out[entry.id] = entry

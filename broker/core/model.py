@@ -15,6 +15,7 @@ from wakebus.broker.settings import Settings
 from wakebus.broker.store.group_commit import Writer
 from wakebus.broker.system.processes import Process, process_of
 
+MessageKey = tuple[str, str]  # endpoint and id
 Figures = dict[str, int]  # what passed the topic plane: `in`, `bytes_in`, `out`, `bytes_out`
 
 
@@ -136,13 +137,25 @@ class TokenOwner(NamedTuple):
 
 
 class Waiter:
-    """Somebody waits until message `id` is `want`. Each is itself, whatever it holds."""
+    """
+    Somebody waits until message `id` is `want`. Each is itself, whatever it holds.
 
-    __slots__ = ("id", "request", "timer", "want")
+    `turn`: the message from whose turn it waits, None from none that is known.
+    """
+
+    __slots__ = ("endpoint", "id", "process", "request", "timer", "turn", "want")
 
     def __init__(self, request: ClientRequest, id: str, want: str) -> None:
         self.request, self.id, self.want = request, id, want
+        self.endpoint = ""  # for which the message is
         self.timer: Timer | None = None
+        self.turn: MessageKey | None = None
+        self.process = Process(0)  # who waits, from a turn
+
+    @property
+    def key(self) -> MessageKey:
+        """The message that is waited for."""
+        return self.endpoint, self.id
 
 
 def digest(token: str) -> str:

@@ -5,6 +5,7 @@ Rule 1: a waiter is answered exactly once; the message itself is never touched.
 """
 
 from collections.abc import Callable
+from typing import TypeVar
 
 from wakebus.broker.core.hub import Hub
 from wakebus.broker.core.model import Waiter
@@ -13,7 +14,9 @@ from wakebus.broker.protocol.message import Message
 from wakebus.broker.store.rows import Row
 from wakebus.broker.store.store import Store
 from wakebus.broker.store.stored_json import message_of, outcome_of, receipt_of_row
+from wakebus.broker.system.processes import process_of
 
+K = TypeVar("K")
 RowAndAnswer = tuple[Row | None, Row | None]
 
 _REACHED = {"delivered": ("delivered", "handled", "dead"), "handled": ("handled", "dead")}
@@ -45,17 +48,31 @@ def _unanswered(row: Row) -> bool:
     return outcome_of(row["outcome"]).get("answered") is False
 
 
+def add_waiter(hub: Hub, waiter: Waiter) -> None:
+    """Have it answered when its time comes."""
+    hub.waiters.setdefault(waiter.id, {})[waiter] = None
+    if waiter.turn is not None:
+        waiter.process = process_of(waiter.request.pid)
+        hub.turn_waits.setdefault(waiter.turn, {})[waiter] = None
+
+
 def forget_waiter(hub: Hub, waiter: Waiter) -> None:
     """Remove a waiter, once: it gets its answer now."""
-    waiters = hub.waiters.get(waiter.id, {})
-    waiters.pop(waiter, None)
-    if not waiters:
-        hub.waiters.pop(waiter.id, None)
+    _drop(hub.waiters, waiter.id, waiter)
+    if waiter.turn is not None:
+        _drop(hub.turn_waits, waiter.turn, waiter)
     if waiter.timer is not None:
         hub.timers.cancel(waiter.timer)  # it would live until its time
     hub.waits[waiter.request.conn] -= 1
     if not hub.waits[waiter.request.conn]:
         del hub.waits[waiter.request.conn]
+
+
+def _drop(waiters: dict[K, dict[Waiter, None]], key: K, waiter: Waiter) -> None:
+    found = waiters.get(key, {})
+    found.pop(waiter, None)
+    if not found:
+        waiters.pop(key, None)
 
 
 def answer_waiters(hub: Hub, id: str) -> None:

@@ -15,6 +15,7 @@ from wakebus.broker.core.dispatch import commit_end, dispatch, do_nothing
 from wakebus.broker.core.hub import Hub
 from wakebus.broker.core.mailbox import MailboxEntry
 from wakebus.broker.core.model import ClientRequest, Endpoint, TokenOwner, digest
+from wakebus.broker.core.wait_circles import refuse_circles
 from wakebus.broker.core.waiters import answer_waiters
 from wakebus.broker.errors import BadFrame, BadMessage, BadToken, Fenced, NotRegistered, TooBig
 from wakebus.broker.protocol import wire
@@ -50,12 +51,18 @@ def got(hub: Hub, request: ClientRequest) -> None:
     """Verb `got`: the receiver's client holds it. `more`: it takes the lane's next one too."""
     endpoint, entry, id = _entry(hub, request)
     answer = partial(hub.reply, request, {"id": id})
+    behind = request.payload.get("behind", "")
+    if not isinstance(behind, str):
+        raise BadMessage("got: `behind` is the id of a message")
     if entry is None or entry.state in ENDS:
         hub.when_stored(answer)
         return
     if not mark_held(hub, endpoint, entry, answer):
         hub.when_stored(answer)
-    if request.payload.get("more") is True:
+    if behind and entry.out:
+        entry.behind = behind
+        refuse_circles(hub, (endpoint.name, id))
+    if request.payload.get("more") is True and id in endpoint.mailbox.entries:
         endpoint.mailbox.allow_more(id)
         dispatch(hub, endpoint)
 
@@ -84,7 +91,7 @@ def started(hub: Hub, request: ClientRequest) -> None:
         return
     if token is not None:
         _grant_token(hub, entry, TokenOwner(endpoint.name, id, hops, path), digest(token))
-    entry.hops, entry.path = hops, path
+    entry.hops, entry.path, entry.behind = hops, path, ""
     endpoint.mailbox.adopt(id)
     entry.work = ""
     entry.state = NEXT.get((entry.state, DeliveryEvent.STARTED), entry.state)
@@ -205,7 +212,7 @@ def _finish(
         and (request.payload.get("outcome") or {}).get("wake") == "silent"
     ):
         columns["silent"] = True  # it lies in the inbox for whoever looks
-    quiet = entry.taken_back if entry.cancelled else quiet
+    quiet = entry.quiet if entry.cancelled else quiet
     commit_end(hub, endpoint, entry, line, answer, quiet=quiet, **columns)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from wakebus.broker.core.dispatch import give_up, tell_cancelled
 from wakebus.broker.core.hub import Hub
-from wakebus.broker.core.mailbox import MailboxEntry, cancelled_by
+from wakebus.broker.core.mailbox import MailboxEntry
 from wakebus.broker.core.model import ClientRequest, Endpoint
 from wakebus.broker.errors import Busy, Refused, WakebusError
 from wakebus.broker.protocol.delivery_state import OPEN, DeliveryEvent, DeliveryState, receipt_word
@@ -59,8 +59,9 @@ def _take_back(
         hub.when_stored(partial(hub.fail, request, refusal))
         return
     name = by.get("by") or (f"process {by['pid']}" if by["pid"] else "somebody without a name")
-    reason = cancelled_by(name)
+    reason = f"cancelled by {name}"
     if entry.out and not entry.on_disk:
+        entry.quiet |= name == entry.sender and not entry.cancelled
         _end_in_hand(hub, request, endpoint, entry, reason, by)
         return
     give_up(

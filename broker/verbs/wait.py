@@ -9,14 +9,17 @@ in vain is answered too, by `timeout`.
 from typing import Final
 
 from wakebus.broker.core.hub import Hub
-from wakebus.broker.core.model import ClientRequest, Waiter
+from wakebus.broker.core.model import ClientRequest, MessageKey, Waiter, digest
+from wakebus.broker.core.wait_circles import refuse_circles
 from wakebus.broker.core.waiters import (
     RowAndAnswer,
+    add_waiter,
     answer_if_settled,
     forget_waiter,
     row_and_answer,
 )
 from wakebus.broker.errors import BadMessage, Busy, TimedOut, WakebusError
+from wakebus.broker.store.rows import Row
 from wakebus.broker.store.store import Store
 from wakebus.broker.store.stored_json import receipt_of_row
 from wakebus.broker.verbs.fields import fail_unknown
@@ -34,6 +37,8 @@ def wait(hub: Hub, request: ClientRequest) -> None:
         raise BadMessage(f"wait: `id` and a `state` of {', '.join(WANTS)}")
     if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout >= 0:
         raise BadMessage("wait: `timeout` is a number of seconds from 0")
+    if not isinstance(request.payload.get("token", ""), str):
+        raise BadMessage("wait: `token` is the token of a turn")
     if hub.waits[request.conn] >= MAX_OPEN:
         raise Busy(f"this connection waits for {MAX_OPEN} things already; let some end first")
     hub.waits[request.conn] += 1
@@ -47,12 +52,26 @@ def wait(hub: Hub, request: ClientRequest) -> None:
             forget_waiter(hub, waiter)
             fail_unknown(hub, request, id)
         elif not answer_if_settled(hub, waiter, result[0], result[1]):
-            hub.waiters.setdefault(id, {})[waiter] = None
+            waiter.endpoint, waiter.turn = result[0]["endpoint"], _turn_of(hub, request, result[0])
+            add_waiter(hub, waiter)
             after = min(timeout, MAX_WAIT_S)
             waiter.timer = hub.timers.later(after, lambda: _time_out(hub, waiter))
+            if waiter.turn is not None:
+                refuse_circles(hub, waiter.turn)
 
     # Not urgent: right after a send it would take `got` into a commit without `handled`.
     hub.store.submit(row_and_answer(id), looked, urgent=False)
+
+
+def _turn_of(hub: Hub, request: ClientRequest, row: Row) -> MessageKey | None:
+    """Return from inside of which turn this is: by its token, else what the holder itself sent."""
+    token = request.payload.get("token")
+    if isinstance(token, str):
+        owner = hub.token_owners.get(digest(token))
+        return (owner.endpoint, owner.id) if owner else None
+    conn = hub.conns.get(request.conn)
+    own = conn is not None and row["sender"] in conn.names
+    return (row["sender"], row["cause"]) if own and row["cause"] else None
 
 
 def _time_out(hub: Hub, waiter: Waiter) -> None:

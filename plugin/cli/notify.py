@@ -133,7 +133,7 @@ def run(args: argparse.Namespace) -> int:
     with connect(args.socket) as client:
         receipt = send(client, args, body)
         if args.wait is not None and receipt.state not in ("handled", "dead"):
-            receipt = client.wait(receipt.id, args.wait)._replace(to=args.to)
+            receipt = client.wait(receipt.id, args.wait, token=_turn_token())._replace(to=args.to)
     return show(receipt, args.json)
 
 
@@ -145,13 +145,18 @@ def ask(args: argparse.Namespace, body: Mapping[str, Any], wait: float) -> Answe
             return Answer(receipt, None)
         again = f"Its answer, now or later: the same command with --id {receipt.id}"
         try:
-            return client.wait_answer(receipt.id, wait)
+            return client.wait_answer(receipt.id, wait, token=_turn_token())
         except TimedOut as exc:
             step = f"It is not lost; follow it: wakebus trace {receipt.id}\n{again}"
             raise TimedOut(exc.text, **(exc.data | {"step": step})) from exc
         except KeyboardInterrupt:
             echo(f"{receipt.id} goes on without you. {again}", error=True)
             raise
+
+
+def _turn_token() -> str | None:
+    """Return what shows the broker that this turn waits, whoever it says to be."""
+    return os.environ.get("WAKEBUS_TOKEN")
 
 
 def connect(socket: str | None) -> Client:

@@ -52,6 +52,7 @@ class Job:
         self.failure_told: OutcomeFields | None = None  # its chat knows of that already
         self.error: WakebusError | None = None  # it must not be acknowledged
         self.done = self.cancelled = False
+        self.behind = ""  # the message whose turn it was said to wait for
 
     @property
     def sender(self) -> str:
@@ -227,6 +228,7 @@ class TurnQueue:
                 session.waiting.remove(job)
                 raise NotRunning(STOPPING)
             self._let_lane_go_on(session, job)
+            self._tell_behind(session, job)
             pause = self._pause(session, job)
             if pause == 0:
                 return self._begin(session)
@@ -256,6 +258,13 @@ class TurnQueue:
         wanted = job.ahead or job.coalesce_s > 0 or session.rest(self._now()) > 0
         if wanted and not job.delivery.takes_more:
             job.delivery.take_more()
+
+    def _tell_behind(self, session: _Session, job: Job) -> None:
+        # So the broker sees who waits for himself: a turn that asks its own session.
+        running = session.jobs[-1].delivery.message.id if session.jobs else ""
+        if running and running != job.behind and not job.interrupts:
+            job.behind = running
+            job.delivery.wait_behind(running)
 
     def _begin(self, session: _Session) -> list[Job]:
         self._line.popleft()

@@ -23,7 +23,7 @@ JSON: Final[dict[str, list[Any]]] = {
 FLAG: Final = tuple(JSON)  # only true counts; all else is false, and no error
 DELIVERY: Final = {"to": ("text",), "id": ("text",), "epoch": ("number",)}
 FIELDS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
-    "hello": {"min": ("number",), "max": ("number",), "instance": ()},
+    "hello": {"min": ("number",), "max": ("number",), "instance": (), "cancel": FLAG},
     "register": {
         "name": (),
         "takeover": FLAG,
@@ -33,9 +33,9 @@ FIELDS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     },
     "unregister": {"name": ()},
     "beat": {"missed": ("number",)},
-    "send": {"message": (), "queue": FLAG, "asks": FLAG, "token": ("null",)},
-    "wait": {"id": ("text",), "state": (), "timeout": ("number",)},
-    "got": {**DELIVERY, "more": FLAG},
+    "send": {"message": (), "queue": FLAG, "asks": FLAG, "outside_turn": FLAG, "token": ("null",)},
+    "wait": {"id": ("text",), "state": (), "timeout": ("number",), "token": ("text",)},
+    "got": {**DELIVERY, "more": FLAG, "behind": ("text",)},
     "started": {
         **DELIVERY,
         "token": ("null", "text"),

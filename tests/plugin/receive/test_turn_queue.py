@@ -453,3 +453,38 @@ def test_a_job_is_cancelled_before_it_is_there(stage: Stage) -> None:
     stage.end("s")
     future.result(10)
     stage.turns.cancel("s", done)
+
+
+# --- who waits for whom ---------------------------------------------------------------------
+
+
+def told_behind(one: Job) -> list[str]:
+    words: Words = one.words  # type: ignore[attr-defined]
+    return [fields["behind"] for verb, fields in words if verb == "got" and "behind" in fields]
+
+
+def test_the_broker_is_told_whose_turn_comes_first(stage: Stage) -> None:
+    """PROTOCOL-7.6: once for each turn that runs meanwhile, and not of another session's."""
+    jobs = [job(f"m{n}", sender=f"s{n}") for n in range(3)]
+    futures = [stage.take("s", one) for one in jobs]
+    futures.append(stage.take("other", other := job("m9")))
+    until(lambda: told_behind(jobs[2]) == ["m0"])
+    stage.end("s")
+    futures[0].result(10)
+    until(lambda: told_behind(jobs[2]) == ["m0", "m1"])
+    for session, future in zip(("s", "s", "other"), futures[1:], strict=True):
+        stage.end(session)
+        future.result(10)
+    assert told_behind(jobs[1]) == ["m0"] and told_behind(jobs[0]) == told_behind(other) == []
+
+
+def test_what_interrupts_waits_for_nobody(stage: Stage) -> None:
+    """PROTOCOL-7.6: it ends the turn that runs."""
+    running = stage.take("s", job("m1"))
+    until(lambda: "s" in stage.on)
+    loud = job("m2", interrupt=True)
+    future = stage.take("s", loud)
+    running.result(10)
+    stage.end("s")
+    future.result(10)
+    assert told_behind(loud) == []

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+import pytest
+
 from fakes.desk import Desk, Listener
 
 Listen = Callable[..., Listener]
@@ -38,3 +40,38 @@ def test_bad_input(desk: Desk, name: str) -> None:
     assert "the text is empty" in desk.wakebus("ask", name, "").err
     assert desk.wakebus("ask", "a b", "x", "--json").json["error"]["code"] == "bad_name"
     assert desk.wakebus("ask", name, "x", "--wait", "never").status == 2
+
+
+# --- agents that ask each other -------------------------------------------------------------
+
+ASKS = """
+prompt=$(cat); chain=$(echo "$prompt" | grep -o 'chain:[a-z0-9,-]*' | head -1 | cut -d: -f2)
+next=${chain%%,*}; rest=${chain#*,}; [ "$next" = "$chain" ] && rest=
+[ -z "$next" ] && { echo "the end"; exit 0; }
+wakebus ask "$next" "chain:$rest" --wait 300 $MORE 2>&1; echo "exit $?"
+"""
+
+
+@pytest.mark.parametrize("length", [1, 2, 3])
+def test_agents_that_ask_each_other(desk: Desk, name: str, listen: Listen, length: int) -> None:
+    """PROTOCOL-9.7: itself, one another, three in a circle: told at once who waits for whom."""
+    names = [f"{name}-{letter}" for letter in "abc"[:length]]
+    script = desk.script(f"{name}.sh", ASKS)
+    for agent in names:
+        listen(agent, "--agent", script)
+    done = desk.wakebus(
+        "ask", names[0], f"chain:{','.join([*names[1:], names[0]])}", "--wait", "60"
+    )
+    circle = " waits for ".join([*names, names[0]])
+    assert done.status == 0 and f"a loop: {circle};" in done.out
+    assert "was taken back: answer without it" in done.out
+    assert done.out.splitlines()[1] == "exit 1" and done.out.count("exit 0") == length - 1
+
+
+def test_another_session_is_in_nobodys_way(desk: Desk, name: str, listen: Listen) -> None:
+    """PROTOCOL-9.7: an agent that is asked in another session while it waits answers there."""
+    script, names = desk.script(f"{name}.sh", ASKS), [f"{name}-a", f"{name}-b"]
+    for agent in names:
+        listen(agent, "--agent", script, env={"MORE": "--session other"})
+    done = desk.wakebus("ask", names[0], f"chain:{names[1]},{names[0]}", "--wait", "60")
+    assert done.status == 0 and "the end" in done.out and "loop" not in done.out
