@@ -1,14 +1,14 @@
 # make demo   sets up everything and shows the whole of wakebus in half a minute
 # make test   sets up everything and passes the tests
 # make check  lint, types, and the tests that need no process of their own: for whoever edits
-# The rest is for people who change wakebus: lint, types, unit, wheel, hermes, bench, storm, clean.
+# The rest is for people who change wakebus: lint, types, unit, wheel, hermes, bench, storm, powercut, clean.
 
 PYTHON ?= python3
 BIN := .venv/bin
 HERMES := .venv-hermes/venv/bin
 BENCH := .venv-bench/venv/bin
 
-.PHONY: demo test check lint types unit wheel hermes hermes-wheel hermes-smoke hermes-e2e bench storm clean
+.PHONY: demo test check lint types unit wheel hermes hermes-wheel hermes-smoke hermes-e2e bench storm powercut clean
 
 demo: .venv/ready
 	$(BIN)/python deploy/demo/demo.py .demo/run
@@ -96,6 +96,11 @@ bench: .venv-bench/ready
 # The courier in a storm of 10,000 messages and three kills; `unit` has a small one.
 storm: .venv/ready
 	STORM=10000 $(BIN)/pytest -q -s tests/faults/test_courier_storm.py
+
+# 5,000 disks that a cut of power may leave; `unit` looks at 200.
+powercut: .venv/ready
+	@command -v strace >/dev/null || { echo "powercut needs strace, which is on Linux: apt-get install strace"; exit 1; }
+	POWERCUT=5000 $(BIN)/pytest -q -s --timeout 0 tests/powercut
 
 clean:
 	rm -rf .venv .venv-hermes .venv-bench .bench .demo .wheel build *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

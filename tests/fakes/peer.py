@@ -17,14 +17,18 @@ Answer = dict[str, Any]
 
 
 class Peer:
-    """One connection. Answers and what the broker says by itself are kept apart."""
+    """
+    One connection. Answers and what the broker says by itself are kept apart.
 
-    def __init__(self, address: str, instance: str | None = None) -> None:
+    `first`: the number of its first request.
+    """
+
+    def __init__(self, address: str, instance: str | None = None, first: int = 1) -> None:
         self.instance = instance or secrets.token_hex(8)
         self.socket: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.DEALER)
         self.socket.setsockopt(zmq.LINGER, 0)
         self.socket.connect(address)
-        self._numbers = itertools.count(1)
+        self._numbers = itertools.count(first)
         self._answers: dict[int, tuple[str, Answer]] = {}
         self.said: deque[tuple[str, Answer]] = deque()
 
