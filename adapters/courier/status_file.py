@@ -28,6 +28,7 @@ import psutil
 
 from wakebus.adapters.courier.channel_check import MOST, STATUS
 from wakebus.broker.system.durable_file import replace_file
+from wakebus.broker.system.processes import Process, has_ended
 
 log = logging.getLogger(__name__)
 
@@ -144,9 +145,9 @@ def _fits(value: object) -> TypeGuard[float]:
 
 def _alive(pid: int, started: float) -> bool:
     """Whether the process runs that had this pid then."""
-    try:
-        process = psutil.Process(pid)
-        zombie = process.status() == psutil.STATUS_ZOMBIE
-        return not zombie and process.create_time() <= started + START_SLACK_S
-    except (psutil.Error, ValueError, OverflowError):
+    if pid <= 0 or has_ended(Process(pid)):
         return False
+    try:
+        return psutil.Process(pid).create_time() <= started + START_SLACK_S
+    except (psutil.Error, OSError):  # no /proc: it is not known
+        return True

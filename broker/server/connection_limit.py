@@ -82,7 +82,7 @@ class ConnectionLimit:
 
     def check(self) -> None:
         """Let clients in again once there is room; none if files went another way."""
-        used = len(os.listdir("/dev/fd"))  # noqa: PTH208
+        used = self._count_open()
         if not self.closed:
             self.on_accept(used)
         elif used < self._limit - self._reserve - SLACK:
@@ -90,6 +90,20 @@ class ConnectionLimit:
             for path in self._all:
                 _move(moved_path(path), path)
             log.info("there is room for new clients again")
+
+    def _count_open(self) -> int:
+        try:
+            return len(os.listdir("/dev/fd"))  # noqa: PTH208
+        except OSError:  # no /proc; as many calls as there may be files, once a second
+            return sum(map(_is_open, range(self._limit)))
+
+
+def _is_open(descriptor: int) -> bool:
+    try:
+        os.fstat(descriptor)
+    except OSError:
+        return False
+    return True
 
 
 def moved_path(path: Path) -> Path:

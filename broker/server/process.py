@@ -40,10 +40,16 @@ from wakebus.broker.system.clock import Clock
 from wakebus.broker.system.lock_file import lock_folder, take_lock
 from wakebus.broker.system.log_file import start_log
 from wakebus.broker.system.private_files import CannotStart, make_folder
+from wakebus.broker.system.processes import start_of
 from wakebus.broker.system.sqlite_file import is_damage
 
 log = logging.getLogger("wakebus.process")
 
+NO_PROC: Final = (
+    "/proc cannot be read. So it is not checked whether the store lies on a network file system, "
+    "whether the machine was booted since the last start, and whether a holder's pid is another "
+    "process's by now; and `hermes-busd stop` signals no broker that does not answer"
+)
 STORE: Final = "bus.db"
 LOG: Final = "broker.log"
 # A store on a network or pass-through file system breaks SQLite's locks (sqlite.org/faq.html#q5).
@@ -83,8 +89,13 @@ def prepare(folder: Path) -> None:
 
 
 def _file_system(folder: Path) -> str:
+    """Return the kind of file system that `folder` lies on, "" where nothing tells."""
     best, kind = "", ""
-    for part in psutil.disk_partitions(all=True):
+    try:
+        parts = psutil.disk_partitions(all=True)
+    except (psutil.Error, OSError):
+        return ""
+    for part in parts:
         mount = part.mountpoint.rstrip("/") + "/"
         if f"{folder.resolve()}/".startswith(mount) and len(mount) > len(best):
             best, kind = mount, part.fstype
@@ -94,6 +105,8 @@ def _file_system(folder: Path) -> str:
 def _serve(folder: Path, ready: Callable[[], None], console: bool, guard: int, lock: int) -> None:
     chosen = settings.load(folder / "wakebus.toml", os.environ)
     start_log(folder / LOG, chosen, console)
+    if not start_of(os.getpid()):
+        log.warning("%s", NO_PROC)
     sockets = socket_paths.choose_paths(folder)
     limit = ConnectionLimit(sockets, raise_file_limit())
     with ExitStack() as undo:  # of a start that fails
@@ -246,4 +259,8 @@ def machine_boot() -> str:
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
+        pass
+    try:
         return str(int(psutil.boot_time()))
+    except (psutil.Error, OSError):
+        return "unknown"  # as if it were one boot for ever: no holder loses its name by it

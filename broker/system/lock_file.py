@@ -7,13 +7,12 @@ Rule 2: the folder is locked too: a lock file that is removed or replaced lets n
 
 import fcntl
 import os
-import sys
 import time
 from pathlib import Path
 from typing import Final
 
 from wakebus.broker.errors import WakebusError
-from wakebus.broker.system.processes import Process, in_same_namespace, start_of
+from wakebus.broker.system.processes import ON_LINUX, Process, start_of
 
 LOCK: Final = "broker.lock"
 PEEK_S: Final = 0.5  # others hold the lock for a moment when they look who has it
@@ -101,8 +100,7 @@ def proven_holder(folder: Path) -> Process | None:
     found = _written_holder(folder)
     if not found or not found.start or start_of(found.pid) != found.start:
         return None
-    proven = in_same_namespace(found.pid) and _has_locked(found.pid, folder / LOCK)
-    return found if proven else None
+    return found if _has_locked(found.pid, folder / LOCK) else None
 
 
 def _written_holder(folder: Path) -> Process | None:
@@ -124,7 +122,7 @@ def _written_holder(folder: Path) -> Process | None:
 
 def _has_locked(pid: int, path: Path) -> bool:
     """Whether a descriptor of process `pid` is this file, locked (proc_pid_fdinfo(5))."""
-    if sys.platform != "linux":
+    if not ON_LINUX:
         return True  # no system call tells; the start does
     try:
         found, descriptors = path.stat(), [*Path(f"/proc/{pid}/fd").iterdir()]

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 import psutil
 
+ON_LINUX: Final = sys.platform == "linux"
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
 
 
@@ -28,26 +29,25 @@ def process_of(pid: int) -> Process:
 
 def start_of(pid: int) -> float:
     """
-    Return when process `pid` started, 0.0 if there is none.
+    Return when process `pid` started, 0.0 if there is none or it cannot be told.
 
-    In seconds since the boot where /proc tells, else since the epoch: psutil adds the boot time to
-    the former, and that jumps with the wall clock, so that every process would look like another.
+    On Linux in seconds since the boot, elsewhere since the epoch: psutil adds the boot time to the
+    former, and that jumps with the wall clock, so that every process would look like another.
     """
     if pid <= 0:
         return 0.0
     try:
-        return int(_stat(pid)[19]) / _TICKS  # field 22 of proc_pid_stat(5)
-    except FileNotFoundError:
-        pass
-    except (OSError, ValueError, IndexError):
-        return 0.0
-    try:
+        if ON_LINUX:
+            return int(_stat(pid)[19]) / _TICKS  # field 22 of proc_pid_stat(5)
         return psutil.Process(pid).create_time()
-    except (psutil.Error, OSError):  # no /proc
+    except (psutil.Error, OSError, ValueError, IndexError):
         return 0.0
 
 
 def _stat(pid: int) -> list[str]:
+    # A /proc of another pid namespace, or none, as in a chroot: its numbers are not ours.
+    if os.readlink("/proc/self") != str(os.getpid()):  # noqa: PTH115
+        raise FileNotFoundError
     # The second field is the name in brackets and may hold anything; the rest starts behind it.
     text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     return text.rpartition(") ")[2].split()
@@ -63,13 +63,18 @@ def has_ended(process: Process) -> bool:
         return True
     except OSError:
         pass  # another user's
-    try:
-        if psutil.Process(process.pid).status() == psutil.STATUS_ZOMBIE:
-            return True
-    except (psutil.Error, OSError):
-        return False
     start = start_of(process.pid)
-    return bool(process.start and start) and not _is_close(start, process.start)
+    reused = bool(process.start and start) and not _is_close(start, process.start)
+    return reused or _is_zombie(process.pid)
+
+
+def _is_zombie(pid: int) -> bool:
+    try:
+        if ON_LINUX:
+            return _stat(pid)[0] in "ZX"
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except (psutil.Error, OSError, IndexError):
+        return False
 
 
 def send_signal(process: Process, number: int) -> bool:
@@ -85,13 +90,3 @@ def send_signal(process: Process, number: int) -> bool:
 
 def _is_close(start: float, other: float) -> bool:
     return abs(start - other) <= 0.5
-
-
-def in_same_namespace(pid: int) -> bool:
-    """Whether `pid`, as that process calls itself, is also its number here (pid_namespaces(7))."""
-    if sys.platform != "linux":
-        return True
-    try:
-        return os.readlink(f"/proc/{pid}/ns/pid") == os.readlink("/proc/self/ns/pid")  # noqa: PTH115
-    except OSError:
-        return False

@@ -48,6 +48,23 @@ def test_files_that_no_client_opened_count_too(
     assert limit.closed
 
 
+def test_files_are_counted_without_proc(
+    sockets: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PROTOCOL-1.11, PROTOCOL-1.19: /dev/fd leads there; the limit holds all the same."""
+
+    def listdir(path: str) -> list[str]:
+        raise FileNotFoundError(path)
+
+    used = len(list(Path("/dev/fd").iterdir()))
+    monkeypatch.setattr(os, "listdir", listdir)
+    for limit, closed in ((used + 300, False), (used + used // 2, True)):
+        found = ConnectionLimit(sockets, limit)
+        found._reserve = limit // 2
+        found.check()
+        assert found.closed == closed
+
+
 def test_a_socket_that_was_removed(sockets: list[Path], caplog: pytest.LogCaptureFixture) -> None:
     """It harms neither the closing nor the opening."""
     limit = ConnectionLimit(sockets, 1_000)

@@ -7,6 +7,8 @@ import signal
 import socket
 import sqlite3
 import stat
+import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -244,3 +246,33 @@ def test_no_body_is_logged(broker: Broker, peers: MakePeer) -> None:
     until(lambda: peer.ask("status")["dead_letters"] == 2)
     broker.stop()
     assert "SECRET" not in broker.log + (broker.root / "output").read_text()
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root mounts")
+@pytest.mark.parametrize("proc", ["none", "another's"])
+def test_without_proc(bus_root: Path, peers: MakePeer, proc: str) -> None:
+    """PROTOCOL-1.19: it starts, says what it does not check, serves, and stops."""
+    unshare = ["unshare", "--mount", "--pid", "--fork", "--kill-child"]
+    hide = "mount -t tmpfs none /proc && " if proc == "none" else ""
+    if not shutil.which("unshare") or subprocess.run([*unshare, "true"]).returncode:
+        pytest.skip("this system allows no namespaces")
+    bus = Broker(bus_root)
+    line = f"{hide}{sys.executable} -P -m wakebus.broker run"
+    run = subprocess.Popen(
+        [*unshare, "sh", "-c", line],
+        env=bus.env,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        until(lambda: bus.command("status").returncode == 0)
+        peer = peers(bus)
+        peer.register("e")
+        peer.send("e", "hi", sender="e")
+        assert peer.finish() == ["hi"]
+        assert bus.log.count("/proc") == 1 and "is not checked whether" in bus.log
+        assert bus.command("stop").returncode == 0
+    finally:
+        run.kill()
+        run.wait()
+    assert "Traceback" not in bus.log

@@ -8,7 +8,8 @@ import psutil
 import pytest
 
 from fakes.broker import until
-from wakebus.broker.system.processes import Process, has_ended, start_of
+from wakebus.broker.system import processes
+from wakebus.broker.system.processes import Process, has_ended, send_signal, start_of
 
 
 @pytest.fixture
@@ -44,6 +45,27 @@ def test_another_process_with_the_same_pid(child: "subprocess.Popen[bytes]") -> 
 def test_an_unknown_process_is_never_gone(pid: int) -> None:
     """Another pid namespace: only silence tells."""
     assert not has_ended(Process(pid)) and start_of(pid) == 0.0
+
+
+@pytest.mark.parametrize("proc", ["none", "another's"])
+def test_without_a_proc_that_tells(
+    child: "subprocess.Popen[bytes]", monkeypatch: pytest.MonkeyPatch, proc: str
+) -> None:
+    """PROTOCOL-1.19: who is there, the kernel says; what cannot be told counts as running."""
+    process = Process(child.pid, start_of(child.pid))
+
+    def readlink(path: str) -> str:
+        if proc == "none":
+            raise FileNotFoundError(path)
+        return "1"
+
+    monkeypatch.setattr(os, "readlink", readlink)
+    if processes.ON_LINUX:
+        assert start_of(child.pid) == 0.0
+        assert not send_signal(process, 9)
+    assert not has_ended(process)
+    child.communicate()
+    assert has_ended(process)
 
 
 def test_a_start_does_not_move_with_the_wall_clock() -> None:
