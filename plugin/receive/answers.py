@@ -59,7 +59,10 @@ class Answers:
         named = delivery.message.channel
         if not named or reply in ("sender", "none"):
             return ""
-        channel = _channel(delivery, reply) or named
+        return self.unreachable(delivery, _channel(delivery, reply) or named)
+
+    def unreachable(self, delivery: Delivery, channel: str) -> str:
+        """Return why the courier could not take an answer to `channel`, "" where it can or may."""
         why = self._preflight.obstacle(channel, _say(delivery, channel, ""))
         return why and f"no answer could go to {channel!r}: {why}"
 

@@ -203,7 +203,7 @@ class Mattermost(Server):
     def put(self, channel: str, user: str, text: str, root: str) -> Post:
         """Keep a post."""
         with self.changed:
-            post = Post(f"post{next(self._count)}", channel, user, text, root, time.monotonic())
+            post = Post(f"post{next(self._count):022}", channel, user, text, root, time.monotonic())
             self.posts.append(post)
         return post
 

@@ -82,7 +82,9 @@ class GatewayHost:
         self._tracker = tracker
         self._conversations = Conversations(hermes, environ)
         self._sent_from, self._routed = BoundedMap(MAX_SENT), BoundedMap(MAX_ROUTED)
-        self._router = SessionRouter(self._conversations, granted, self.session_of_sent)
+        self._router = SessionRouter(
+            self._conversations, granted, self.session_of_sent, answers.unreachable
+        )
         self._sender = LiveSender(self._conversations, answers, stop, environ)
         self._turns = GatewayTurns(hermes, tracker, stop, granted, intervals)
         self._spoke = BoundedMap(MAX_ROUTED)

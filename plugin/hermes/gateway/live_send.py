@@ -38,8 +38,10 @@ log = logging.getLogger("wakebus")
 
 SEND_S: Final = 60.0  # for one send
 SOON_S: Final = 5.0  # so long it is sent again before the courier is asked
-AGAIN_S: Final = 60.0  # so long, where that cannot have it
-PAUSE_S: Final = 1.0  # before the second try, where the platform does not say how long; doubled
+AGAIN_S: Final = 30.0  # so long, where that cannot have it
+ASKED_S: Final = 60.0  # so long, where the platform says when
+PAUSE_S: Final = 1.0  # before the second try, where it does not; doubled
+LONGEST_PAUSE_S: Final = 5.0
 STOPPING: Final = "this gateway is leaving the bus"
 # `send` itself uploads files that a text names (weixin:1854, simplex:827).
 _EXTRACTS: Final = frozenset({"simplex", "weixin"})
@@ -152,20 +154,21 @@ class LiveSender:
         began, pause, tries = time.monotonic(), PAUSE_S, 1
         told = self._by_adapter(chat, text)
         while told["result"] == "not_sent":
-            wait = told.get("retry_after") or pause
-            due, last = time.monotonic() - began + wait, told.get("hopeless", False)
+            asked, last = told.get("retry_after"), told.get("hopeless", False)
+            wait = asked or pause
+            due = time.monotonic() - began + wait
             if by_courier and (last or due > SOON_S):
                 second = by_courier(told)
                 if second["result"] != "not_sent":
                     return second
                 told, by_courier = {**told, "reason": second["reason"]}, None
-            if last or due > AGAIN_S:
+            if last or due > (ASKED_S if asked else AGAIN_S):
                 if why := self._hermes.platform_away(chat.channel.platform, chat.source):
                     raise NotNow(why)
                 return {**told, "reason": f"{told['reason']} (tried {tries} times)"}
             if self._stop.wait(wait):
                 raise NotRunning(STOPPING)
-            other, tries, pause = told["reason"], tries + 1, 2 * pause
+            other, tries, pause = told["reason"], tries + 1, min(2 * pause, LONGEST_PAUSE_S)
             told = self._by_adapter(chat, text)
             if told["result"] == "not_sent" and by_courier is None:
                 told["reason"] = other

@@ -42,16 +42,20 @@ class Unroutable(Exception):
 
 
 class SessionRouter:
-    """`sent_from`: the session key from which a message with this id was sent, or ""."""
+    """
+    `sent_from`: the session key from which a message with this id was sent, or "". `unreachable`:
+    why the courier could not take an answer to a channel, or "".
+    """
 
     def __init__(
         self,
         conversations: Conversations,
         granted: Callable[[], bool],
         sent_from: Callable[[str], str],
+        unreachable: Callable[[Delivery, str], str],
     ) -> None:
         self._conversations, self._hermes = conversations, conversations.hermes
-        self._granted, self._sent_from = granted, sent_from
+        self._granted, self._sent_from, self._unreachable = granted, sent_from, unreachable
 
     def route(
         self, delivery: Delivery, plan: Plan
@@ -59,7 +63,7 @@ class SessionRouter:
         """Return the plan with the session's key, and whose it is; see receive/host.py."""
         try:
             if plan.context and plan.wake != "silent":
-                return self._route_context(delivery.message, plan)
+                return self._route_context(delivery, plan)
             if plan.prints == "channel" and delivery.message.channel:
                 if why := self._print_obstacle(delivery.message.channel):
                     return Later(AGAIN_S, why)
@@ -72,8 +76,9 @@ class SessionRouter:
         return plan, None
 
     def _route_context(
-        self, message: Message, plan: Plan
+        self, delivery: Delivery, plan: Plan
     ) -> tuple[Plan, Conversation | None] | Later | Refusal:
+        message = delivery.message
         turn = plan.wake == "immediate"
         if turn and not self._granted():
             plan, turn = plan._replace(wake="next_turn", note=UNGRANTED), False
@@ -93,6 +98,8 @@ class SessionRouter:
         if turn and plan.reply in _TO_CHAT and (why := self.misdirection(found)):
             if not self._hermes.can_withhold(platform):
                 raise Unroutable(why)
+            if other := self._unreachable(delivery, channel_token(found.source)):
+                raise Unroutable(f"{why}; by the courier: {other}")
             plan = plan._replace(note=f"the courier takes the answer: {why}")
         return plan._replace(session=found.key), found
 

@@ -75,8 +75,9 @@ def stop() -> threading.Event:
 def show(
     town: Town, courier: Courier, stop: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> Print:
-    """Return a printer of a text in a channel, for which a minute is half a second."""
-    for name, seconds in (("PAUSE_S", 0.01), ("SOON_S", 0.05), ("AGAIN_S", 0.5)):
+    """Return a printer of a text in a channel, for which half a minute is half a second."""
+    quick = {"PAUSE_S": 0.01, "SOON_S": 0.05, "AGAIN_S": 0.5, "ASKED_S": 1.0}
+    for name, seconds in quick.items():
         monkeypatch.setattr(live_send, name, seconds)
     environ = {"DINGTALK_HOME_CHANNEL": "env1", "MATTERMOST_TOKEN": "secret-of-the-bot"}
     conversations = Conversations(town.hermes, environ)

@@ -7,7 +7,7 @@ import pytest
 
 from fakes.hermes import Platform, Town, dm, group
 from fakes.host import deliver
-from wakebus.broker import Later, Refusal
+from wakebus.broker import Delivery, Later, Refusal
 from wakebus.broker.protocol.message import Message
 from wakebus.plugin.hermes.gateway.conversations import Conversations
 from wakebus.plugin.hermes.gateway.session_routing import SessionRouter
@@ -17,6 +17,11 @@ from wakebus.plugin.rules.model import Rule, Rules
 Place = Callable[..., Any]
 DM1 = "mattermost:dm1"
 DM1_KEY = "agent:main:mattermost:dm:dm1"
+
+
+def unreachable(delivery: Delivery, channel: str) -> str:
+    """Return why the courier cannot take an answer: it knows only one thread."""
+    return "" if channel.endswith("=t1") else "no such thread"
 
 
 @pytest.fixture
@@ -29,7 +34,8 @@ def place(town: Town) -> Place:
         body = {"type": "ci", "text": "x", **({"channel": channel} if channel else {})}
         message = Message("m1", 1.0, "alpha", "gw", body, session)
         rules = Rules(callbacks=(Rule(**{"number": 1, "context": True, **rule}),))
-        router = SessionRouter(Conversations(town.hermes, {}), lambda: granted, lambda id: "")
+        conversations = Conversations(town.hermes, {})
+        router = SessionRouter(conversations, lambda: granted, lambda id: "", unreachable)
         return router.route(deliver(message), plan(rules, message, "gateway"))
 
     return place
@@ -76,6 +82,20 @@ def test_a_session_of_one_chat_with_the_channel_of_another(town: Town, place: Pl
     thread = town.runner.session_store.put(group(thread_id="t1")).session_key
     assert placed(place("mattermost:grp1", session=thread)).session == thread
     assert "name one of the two" in refused(place("mattermost:grp1?thread=t2", session=thread))
+
+
+def test_a_thread_that_hermes_would_leave(town: Town, place: Place) -> None:
+    """HERMES-3.12: a turn only where the courier may take its answer, and Hermes hides it."""
+    for thread in ("t1", "t2"):
+        town.runner.session_store.put(group(thread_id=thread))
+    assert placed(place("mattermost:grp1?thread=t2")).note == ""
+    town.adapter._reply_mode = "off"
+    assert "the courier takes" in placed(place("mattermost:grp1?thread=t1")).note
+    why = refused(place("mattermost:grp1?thread=t2"))
+    assert "reply mode" in why and "by the courier: no such thread" in why
+    assert placed(place("mattermost:grp1?thread=t2", reply="sender")).note == ""
+    town.runner._busy_input_mode = "steer"  # type: ignore[attr-defined]
+    assert "reply mode" in refused(place("mattermost:grp1?thread=t1"))
 
 
 def test_a_named_session_of_who_may_no_longer(town: Town, place: Place) -> None:
@@ -162,7 +182,7 @@ def notice(town: Town, channel: str, session: str | None = None, **rule: Any) ->
     rules = Rules(callbacks=(Rule(number=1, **rule),) if rule else ())
     sent = {"m0": DM1_KEY}
     router = SessionRouter(
-        Conversations(town.hermes, {}), lambda: True, lambda id: sent.get(id, "")
+        Conversations(town.hermes, {}), lambda: True, lambda id: sent.get(id, ""), unreachable
     )
     return router.route(deliver(message), plan(rules, message, "gateway"))
 
