@@ -54,9 +54,10 @@ _OPEN: Final = {
 
 
 def channel_results(outcome: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return what an outcome tells of texts for chats: in `channel`, and in each of `actions`."""
+    """Return what an outcome tells of texts for chats: `channel`, `actions`, `failure_told`."""
     actions = outcome.get("actions")
     said = [outcome.get("channel"), *(actions if isinstance(actions, list) else [])]
+    said.append(outcome.get("failure_told"))
     return [one for one in said if isinstance(one, Mapping) and "result" in one]
 
 

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from wakebus.adapters.base import COURIER
 from wakebus.adapters.courier.preflight import Preflight
-from wakebus.broker import Client, Delivery
+from wakebus.broker import Client, Delivery, Refusal
 from wakebus.broker.errors import (
     Fenced,
     MailboxFull,
@@ -31,7 +31,8 @@ from wakebus.broker.paths import bus_dir
 from wakebus.broker.protocol import message as messages
 from wakebus.broker.protocol import wire
 from wakebus.plugin.receive.failure import was_failure
-from wakebus.plugin.receive.host import Told
+from wakebus.plugin.receive.host import Told, begins_turn
+from wakebus.plugin.rules.match import Plan, is_notice
 from wakebus.plugin.rules.model import Reply
 
 WEBHOOK: Final = "session_webhook"  # a platform's own short-lived way back (ADAPTERS.md 6)
@@ -54,7 +55,14 @@ class Answers:
         self._client, self._endpoint, self._stop = client, endpoint, stop
         self._preflight = preflight or Preflight(bus_dir())
 
-    def obstacle(self, delivery: Delivery, reply: Reply) -> str:
+    def if_reachable(self, delivery: Delivery, plan: Plan) -> Plan | Refusal:
+        """Return the plan, or why no turn is begun whose answer could not go where it should."""
+        why = self._obstacle(delivery, plan.reply) if begins_turn(delivery, plan) else ""
+        if why and is_notice(delivery.message):  # it is read; nobody waits for an answer to it
+            return plan._replace(reply="none")
+        return Refusal(why) if why else plan
+
+    def _obstacle(self, delivery: Delivery, reply: Reply) -> str:
         """Return why no answer could go to the chat that `reply` means, "" where it can or may."""
         named = delivery.message.channel
         if not named or reply in ("sender", "none"):

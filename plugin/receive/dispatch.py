@@ -35,7 +35,14 @@ from wakebus.plugin.receive.failure import (
     refusal,
     tells_chat,
 )
-from wakebus.plugin.receive.host import Host, Told, TurnRequest, TurnResult
+from wakebus.plugin.receive.host import (
+    Host,
+    Told,
+    TurnRequest,
+    TurnResult,
+    begins_turn,
+    when_again,
+)
 from wakebus.plugin.receive.outcome_limits import fit_outcome
 from wakebus.plugin.receive.shell_command import Commands
 from wakebus.plugin.receive.terminal_output import TerminalOutput
@@ -51,7 +58,7 @@ from wakebus.plugin.receive.turn_queue import (
 )
 from wakebus.plugin.rules.load import RulesFile
 from wakebus.plugin.rules.match import Plan, is_notice, plan
-from wakebus.plugin.rules.model import PLAIN, OnRedelivery
+from wakebus.plugin.rules.model import PLAIN
 from wakebus.plugin.rules.render import RenderTarget, render
 from wakebus.plugin.rules.sanitize import sanitize_line
 from wakebus.plugin.rules.script import render_or_script
@@ -116,8 +123,7 @@ class Dispatch:
         outcome: OutcomeFields = {"rule": chosen.rule_label, "at": time.time(), "actions": []}
         if topic and chosen.rule is None:
             return {**outcome, "skipped": "no rule is for this topic any more"}
-        again = _again(chosen, delivery)
-        if again == "skip":
+        if when_again(delivery, chosen) == "skip":
             skipped = "work on it had started before; the rule says on_redelivery: skip"
             return {**outcome, "skipped": skipped, "answered": False}
         placed = self._host.place(delivery, chosen)
@@ -127,12 +133,12 @@ class Dispatch:
             return placed._replace(outcome={**outcome, **(placed.outcome or {}), "answered": False})
         if placed.note:
             outcome["note"] = placed.note
-        return self._carry_out(delivery, placed, outcome, again)
+        return self._carry_out(delivery, placed, outcome)
 
     def _carry_out(
-        self, delivery: Delivery, chosen: Plan, outcome: OutcomeFields, again: OnRedelivery
+        self, delivery: Delivery, chosen: Plan, outcome: OutcomeFields
     ) -> OutcomeFields | Later | Refusal:
-        turn = chosen.context and chosen.wake == "immediate" and again == "turn"
+        turn = begins_turn(delivery, chosen)
         if turn and self._turns.crowded(chosen.session, delivery.message.sender):
             return Later(CROWDED_S, "many senders wait for a turn of this session already")
         if chosen.context and not turn and (later := self._keep_context(delivery, chosen, outcome)):
@@ -345,11 +351,6 @@ class Dispatch:
         line = sanitize_line(f"· turn on {type_} from {message.sender} ({message.id}): {how}", 400)
         # What reaches nobody is at least read here.
         self._terminal.show(f"{line}\n{turn.answer}" if lost else line)
-
-
-def _again(chosen: Plan, delivery: Delivery) -> OnRedelivery:
-    """Return what is to be done, where work on the message had started before."""
-    return chosen.rule.on_redelivery if chosen.rule and delivery.started_before else "turn"
 
 
 def _whole(outcome: OutcomeFields) -> OutcomeFields:

@@ -111,5 +111,9 @@ class Host(Protocol):
 
 def begins_turn(delivery: Delivery, plan: Plan) -> bool:
     """Whether the plan begins a turn: not where work had started before and the rule says so."""
-    again = plan.rule.on_redelivery if plan.rule and delivery.started_before else "turn"
-    return plan.context and plan.wake == "immediate" and again == "turn"
+    return plan.context and plan.wake == "immediate" and when_again(delivery, plan) == "turn"
+
+
+def when_again(delivery: Delivery, plan: Plan) -> model.OnRedelivery:
+    """Return what is to be done, where work on the message had started before."""
+    return plan.rule.on_redelivery if plan.rule and delivery.started_before else "turn"

@@ -13,10 +13,10 @@ from wakebus.broker import Delivery, Refusal
 from wakebus.plugin.processes.cancel import Cancel
 from wakebus.plugin.receive import agent_process
 from wakebus.plugin.receive.answers import Answers
-from wakebus.plugin.receive.host import Told, TurnRequest, TurnResult, begins_turn
+from wakebus.plugin.receive.host import Told, TurnRequest, TurnResult
 from wakebus.plugin.receive.turn_queue import AT_ONCE, Job
 from wakebus.plugin.rules import model
-from wakebus.plugin.rules.match import Plan, is_notice
+from wakebus.plugin.rules.match import Plan
 
 
 class Listener:
@@ -38,10 +38,7 @@ class Listener:
 
     def place(self, delivery: Delivery, plan: Plan) -> Plan | Refusal:
         """Sessions are what messages call them; a turn needs a chat that can be reached."""
-        if begins_turn(delivery, plan) and (why := self._answers.obstacle(delivery, plan.reply)):
-            # What the broker tells is read all the same; nobody waits for an answer to it.
-            return plan._replace(reply="none") if is_notice(delivery.message) else Refusal(why)
-        return plan
+        return self._answers.if_reachable(delivery, plan)
 
     def show(self, delivery: Delivery, text: str, what: str = "print") -> Told:
         """Hand the print to the courier."""

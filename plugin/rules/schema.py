@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from yaml.nodes import Node, SequenceNode
 
+from wakebus.adapters.platform_names import HERMES, OURS
 from wakebus.broker.errors import BadTopic
 from wakebus.broker.protocol.message import NAME
 from wakebus.broker.protocol.topics import check_pattern
@@ -30,6 +31,7 @@ from wakebus.plugin.rules.yaml_values import MapEntry, Wrong
 
 MAX_RULES: Final = 1000
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_PLATFORM: Final = re.compile(r"([A-Za-z][A-Za-z0-9_.-]*)(?::|\Z)")  # of a pattern for channels
 _MATCHES: Final = ("match_type", "match_from", "match_channel", "match_topic")
 
 Read = Callable[[Node], Any]
@@ -246,6 +248,12 @@ class _Reader:
                 self.warn(stated[key].line, key, f"does nothing without {' or '.join(needs)}")
         if rule.print is True and rule.context:
             self.warn(stated["print"].line, "print", "context silences it; `always` prints too")
+        for platform in map(_PLATFORM.match, rule.match_channel or ()):
+            if platform and platform[1] not in OURS | HERMES:
+                hint = yaml_values.near(platform[1], OURS | HERMES)
+                text = f"no platform {platform[1]!r} is known{hint}"
+                if hint:  # what is like none may be anybody's
+                    self.warn(stated["match_channel"].line, "match_channel", text)
         if any("*" in t and t != "*" for t in rule.match_type or ()):
             self.warn(stated["match_type"].line, "match_type", "is compared exactly; no wildcards")
 

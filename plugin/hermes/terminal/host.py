@@ -63,7 +63,7 @@ class CliHost:
         wanted = "" if is_notice(delivery.message) else delivery.message.session
         if wanted and wanted not in self._hermes.session_ids():
             return Refusal(f"no such session here: {self._endpoint} is another conversation")
-        return plan._replace(session="")
+        return self._answers.if_reachable(delivery, plan._replace(session=""))
 
     def show(self, delivery: Delivery, text: str, what: str = "print") -> Told:
         """Hand the print to the courier."""

@@ -129,6 +129,8 @@ def test_every_outcome_makes_a_frame(value: Any, wrap: Any) -> None:
         ({"actions": [{"what": "print", "result": "queued", "to": "courier"}]}, "for the courier"),
         ({"channel": {"result": "queued"}}, "not there yet"),
         ({"channel": {"result": "uncertain"}}, "look there"),
+        ({"failure_told": {"result": "uncertain"}}, "look there"),
+        ({"failure_told": {"together_with": "m2"}}, ""),
         ({"answer": {"result": "queued"}}, ""),  # in the sender's own mailbox
         ({"actions": "odd", "channel": 5}, ""),
     ],

@@ -219,6 +219,16 @@ def test_a_wrong_on_failure(value: str, key: str, says: str) -> None:
     assert (found[0], found[1]) == (3, key) and says in found[2], found
 
 
+def test_a_platform_that_nobody_has() -> None:
+    """RULES-1.9: a slip in `match_channel` is never reached; what is like no name is anybody's."""
+    text = "- match_channel: ['{}']\n  print: true"
+    (warning,) = _warned(text.format("telegramm:*"))
+    near = "no platform 'telegramm' is known; did you mean telegram?"
+    assert warning == f"r.yaml:1: match_channel: {near}"
+    for good in ("telegram:*", "whatsapp", "*", "tele*:1", "zzz:42", "", "[ft]*:x"):
+        assert _warned(text.format(good)) == []
+
+
 def test_on_failure_of_what_cannot_fail() -> None:
     """RULES-1.9: a print alone."""
     (warning,) = _warned("- match_type: a\n  print: true\n  on_failure: {chat: false}")

@@ -63,6 +63,14 @@ def hold(terminal: Terminal) -> None:
     assert terminal.cli.agent.holding.wait(30)
 
 
+def test_a_chat_that_the_answer_cannot_reach(terminal: Terminal) -> None:
+    """RULES-3.10: refused before the turn, as by `listen --agent`; the person is not disturbed."""
+    receipt = terminal.sender.wait(terminal.send("x", type="do", channel="nope:1"), 60)
+    assert receipt.state == "dead" and not receipt.failed
+    assert receipt.reason.startswith("no answer could go to 'nope:1': no adapter for the platform")
+    assert not terminal.cli.agent.ended
+
+
 # --- turns ----------------------------------------------------------------------------------------
 
 
