@@ -264,9 +264,18 @@ class Store:
         return None if row is None else str(row["boot"])
 
     def set_boot(self, boot: str) -> None:
-        """Remember this boot of the machine."""
+        """
+        Remember this boot of the machine, in a commit that writes at every start.
+
+        What a broker wrote and was killed before its fsync is read by the next one, which answers a
+        resend of it as stored: the fsync of this commit, the first of a start, makes that true. So
+        no UPDATE here: SQLite leaves a page alone that it would not change (btree.c,
+        btreeOverwriteContent).
+        """
+        self._db.execute("BEGIN IMMEDIATE")
         self._db.execute("DELETE FROM machine")
         self._db.execute("INSERT INTO machine (boot) VALUES (?)", (boot,))
+        self._db.execute("COMMIT")
 
     @property
     def damage_mark(self) -> Path:

@@ -312,6 +312,45 @@ def test_a_poison_dies_alone(make_broker: MakeBroker, peers: MakePeer) -> None:
         peer.finish()
 
 
+def die_holding(broker: Broker, count: int) -> None:
+    """Run a receiver of `e` that is killed with `count` messages in its hands."""
+    script = (
+        "import sys, os; sys.path.insert(0, 'tests')\n"
+        "from fakes.peer import Peer\n"
+        f"p = Peer({broker.address!r}); p.register('e')\n"
+        f"for d in [p.take() for _ in range({count})]: p.say('got', d)\n"
+        "os.kill(os.getpid(), 9)\n"
+    )
+    assert subprocess.run([sys.executable, "-c", script], timeout=60).returncode == -9
+
+
+def test_a_broker_killed_between_two_deaths_condemns_nobody(
+    broker: Broker, peers: MakePeer
+) -> None:
+    """
+    PROTOCOL-6.9: what came back uncounted, beside another that was counted, goes singly after it.
+
+    Else it would be beside that one at the next death too, and an innocent be counted for it.
+    """
+    peer = peers(broker)
+    peer.send("e", "innocent", queue=True, session="i")
+    die_holding(broker, 1)
+    until(lambda: peer.ask("list")["endpoints"][0]["state"] == "away")
+    peer.send("e", "poison", session="p")
+    die_holding(broker, 2)
+    until(lambda: peer.ask("list")["endpoints"][0]["state"] == "away")
+    broker.restart()
+    last = peers(broker)
+    last.register("e")
+    labels = {}
+    for _ in range(2):
+        delivery = last.take()
+        assert last.silence() == [], "two of them are out at once"
+        labels[delivery["message"]["body"]["text"]] = delivery["attempt"], delivery["redelivered"]
+        last.say("handled", delivery)
+    assert labels == {"innocent": (3, True), "poison": (1, True)}
+
+
 def test_expiry(make_broker: MakeBroker, peers: MakePeer) -> None:
     """PROTOCOL-6.10: what waited too long is dead; what is in hand is not."""
     broker = make_broker()

@@ -101,6 +101,11 @@ class Peer:
         self.ask("list")
         return [verb for verb, _ in self.said]
 
+    def unanswered(self, *numbers: int) -> list[int]:
+        """Return which of these requests have no answer yet (asks once, what is in memory)."""
+        self.ask("list")
+        return [number for number in numbers if number not in self._answers]
+
     # --- the usual words ------------------------------------------------------------------
 
     def hello(self, **fields: Any) -> Answer:

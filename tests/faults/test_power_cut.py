@@ -7,8 +7,11 @@ are recorded as they are made; what the disk does with them is the kernel's word
 
 import os
 import re
+import shutil
 import sqlite3
 import stat
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -16,6 +19,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from fakes.broker import Broker
+from fakes.peer import MakePeer, posting
 from wakebus.adapters.base import Request
 from wakebus.adapters.courier import status_file
 from wakebus.adapters.transports.console_log import ConsoleLogs
@@ -192,3 +197,25 @@ def test_one_function_writes_small_files() -> None:
         if other.search(path.read_text(encoding="utf-8"))
     }
     assert users == {"broker/system/durable_file.py"}
+
+
+@pytest.mark.skipif(not shutil.which("strace"), reason="strace is not installed")
+def test_what_a_killed_broker_wrote_is_synced_before_anybody_is_told(
+    broker: Broker, peers: MakePeer
+) -> None:
+    """PROTOCOL-8.14: a resend is a `duplicate` only after the log with the first is on disk."""
+    message, trace = posting("e", queue=True), broker.root / "trace"
+    peers(broker).ask("send", **message)
+    broker.kill()
+    strace = ("strace", "-f", "-y", "-e", "trace=fsync,fdatasync,bind", "-o", str(trace))
+    again = (sys.executable, "-P", "-m", "wakebus.broker", "run")
+    with subprocess.Popen([*strace, *again], env=broker.env, stdin=subprocess.DEVNULL) as process:
+        try:
+            assert peers(broker).ask("send", **message)["duplicate"] is True
+        finally:
+            broker.command("stop")
+            process.wait(30)
+    calls = trace.read_text().splitlines()
+    synced = [n for n, call in enumerate(calls) if "sync(" in call and "bus.db-wal>" in call]
+    reached = [n for n, call in enumerate(calls) if "bind(" in call and "broker.sock" in call]
+    assert synced and reached and synced[0] < reached[0], calls

@@ -337,3 +337,22 @@ def test_what_macos_needs(tmp_path: Path) -> None:
     for name, value in (("fullfsync", 1), ("checkpoint_fullfsync", 1), ("synchronous", 2)):
         assert store.db.execute(f"PRAGMA {name}").fetchone()[0] == value
     store.close()
+
+
+def test_every_start_commits(tmp_path: Path) -> None:
+    """PROTOCOL-8.14: also in the same boot, so that its fsync covers what a killed broker wrote."""
+    path, log = tmp_path / "bus.db", tmp_path / "bus.db-wal"
+    store = open_store(path, "boot-1")
+    store.transaction([put()])
+    for start in range(3):
+        # As a kill leaves them: closing the store would move the log into the file.
+        killed = tmp_path / str(start)
+        killed.mkdir()
+        before = log.stat().st_size
+        shutil.copy(path, killed)
+        shutil.copy(log, killed)
+        store.close()
+        path, log = killed / "bus.db", killed / "bus.db-wal"
+        store = open_store(path, "boot-1")
+        assert log.stat().st_size > before, "no commit, and so no fsync of the log"
+    store.close()
