@@ -39,6 +39,11 @@ class TurnRequest(NamedTuple):
     timeout: float | None = None
 
     @property
+    def cancelled(self) -> bool:
+        """Whether all its messages were cancelled: nobody wants this turn."""
+        return all(job.cancelled for job in self.jobs)
+
+    @property
     def delivery(self) -> Delivery:
         """The newest message: the one that is answered."""
         return self.jobs[-1].delivery

@@ -3,6 +3,7 @@
 import pytest
 
 from e2e_hermes.conftest import MakeWorld
+from e2e_hermes.script import flat
 from e2e_hermes.world import GATEWAY, World
 
 RULES = """
@@ -141,3 +142,27 @@ def test_without_the_grant(make_world: MakeWorld) -> None:
     assert "allow_gateway_injection" in told["note"], told
     world.ask("dm1", "u1", "the next words")
     assert "waits for you" in world.asked("the next words").last
+
+
+def test_a_message_is_cancelled_in_its_turn(world: World) -> None:
+    """HERMES-3.15: the turn ends, the chat sees no answer, and the person is heard as before."""
+    world.ask("dm3", "u3", "remember the word cobalt")
+    before = len(world.answers("dm3"))
+    id = ci(world, "HOLD:cut this build", "mattermost:dm3")
+    request = world.asked("HOLD:cut")
+    world.wait(lambda: world.model.running("HOLD:cut"), "its turn")
+    done = world.wakebus("cancel", id, "--from", "ci")
+    assert done.status == 0 and f"{GATEWAY} has ended its work on it" in done.out, done
+    world.wait(lambda: request.aborted, "the request is ended")
+    world.model.release("cut")
+    letter = world.traced(id)
+    assert (letter["state"], letter["reason"]) == ("dead", "cancelled by ci")
+    # Hermes joins what was not answered with what the person writes next.
+    world.say_until(
+        lambda seconds: world.answered("dm3", "still known", seconds),
+        "dm3",
+        "u3",
+        "SAY:still known",
+    )
+    assert any("cobalt" in text for text in world.asked("SAY:still known").users)
+    assert [flat(text) for text in world.answers("dm3")[before:]] == ["still known"]

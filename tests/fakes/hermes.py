@@ -224,6 +224,7 @@ class Runner:
         )
         self.turns: list[str] = []
         self.interrupted: list[str] = []
+        self.stopped: list[tuple[str, str | None]] = []
         self.output: Callable[[str, str], str | None] = lambda text, session_id: None
         self._ids = itertools.count(1)
         self._asked: dict[str, asyncio.Event] = {}
@@ -257,7 +258,7 @@ class Runner:
         entry = self.session_store.put(event.source)
         key, id, turn = entry.session_key, entry.session_id, f"turn{next(self._ids)}"
         self.turns.append(event.text)
-        self._running_agents[key], self._asked[key] = object(), asyncio.Event()
+        self._running_agents[key], self._asked[key] = RunningAgent(self, key), asyncio.Event()
         try:
             self.tracker.on_begin(event.text, session_id=id, task_id=turn, turn_id=turn)
             return await self._answer(event.text, key, id, turn)
@@ -279,6 +280,20 @@ class Runner:
         self.tracker.on_answer(answer, turn_id=turn, steered=self.steered)
         self.tracker.on_end(turn_id=turn, completed=True, interrupted=False)
         return "" if answer == "NO_REPLY" else answer
+
+
+class RunningAgent:
+    """run_agent.py:2788: what wakebus asks of the agent of a turn that runs."""
+
+    def __init__(self, runner: Runner, key: str) -> None:
+        self._runner, self._key, self._interrupt_requested = runner, key, False
+
+    def interrupt(self, message: str | None = None) -> None:
+        self._runner.stopped.append((self._key, message))
+        self._runner._asked[self._key].set()
+
+    def clear_interrupt(self) -> None:
+        self._interrupt_requested = False
 
 
 SESSION: ContextVar[dict[str, str] | None] = ContextVar("SESSION", default=None)

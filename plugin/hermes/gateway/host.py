@@ -86,8 +86,8 @@ class GatewayHost:
             self._conversations, granted, self.session_of_sent, answers.unreachable
         )
         self._sender = LiveSender(self._conversations, answers, stop, environ)
-        self._turns = GatewayTurns(hermes, tracker, stop, granted, intervals)
         self._spoke = BoundedMap(MAX_ROUTED)
+        self._turns = GatewayTurns(hermes, tracker, stop, granted, intervals, self._joined)
         self._explained = False
 
     # --- the host -------------------------------------------------------------------------
@@ -110,8 +110,12 @@ class GatewayHost:
         return self._sender.show(delivery, text, what)
 
     def ready(self, session: str, job: Job, cancel: Cancel) -> None:
-        """Return when the session is idle. `cancel` is not looked at: here only a stop ends."""
-        if self._turns.until_idle(self._conversation_of(session)):
+        """
+        Return when the session is idle. Raises NotNow when the message was cancelled.
+
+        `cancel` is not looked at: a message that interrupts ends no turn here.
+        """
+        if self._turns.until_idle(self._conversation_of(session), lambda: job.cancelled):
             job.outcome["queued_behind"] = True
 
     def turn(self, order: TurnRequest) -> TurnResult:
@@ -119,6 +123,10 @@ class GatewayHost:
         whose = self._conversation_of(order.session)
         self._spoke.put(order.session, False)
         return self._turns.run(order, whose)
+
+    def _joined(self, order: TurnRequest) -> bool:
+        """Whether a person wrote in the middle of the turn: it is theirs, too."""
+        return bool(self._spoke.get(order.session))
 
     def spoke(self, order: TurnRequest) -> bool:
         """Whether the agent sent something with its turn's token."""

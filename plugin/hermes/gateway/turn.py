@@ -34,6 +34,7 @@ MAX_ABANDONED: Final = 1000  # sessions whose turn went on without us
 SETTLE_S: Final = 5.0  # nothing of ours goes on for so long: it has ended, and nobody said so
 DELIVERY_S: Final = 60.0  # from the turn's end to the core's word; its retries take up to 10 s
 STOPPING: Final = "this gateway is leaving the bus"
+CANCELLED: Final = "its message was cancelled"
 AWAY: Final = "not begun: "
 
 
@@ -60,21 +61,27 @@ class GatewayTurns:
         stop: threading.Event,
         granted: Callable[[], bool] = lambda: True,
         intervals: Intervals | None = None,
+        joined: Callable[[TurnRequest], bool] = lambda _: False,
     ) -> None:
         self._hermes, self._tracker, self._stop = hermes, tracker, stop
         self._granted, self._intervals = granted, intervals or Intervals()
-        self._deliveries = DeliveryTracker()
+        self._joined, self._deliveries = joined, DeliveryTracker()
         self.hidden: dict[str, str] = {}
         self.abandoned = BoundedMap(MAX_ABANDONED)
 
-    def until_idle(self, conversation: Conversation) -> bool:
+    def until_idle(
+        self, conversation: Conversation, cancelled: Callable[[], bool] = lambda: False
+    ) -> bool:
         """
         Return once the session is idle: whether it was busy before.
 
-        Raises NotNow when the gateway or the adapter is away, NotRunning at our stop.
+        Raises NotNow when the gateway or the adapter is away, or the message was `cancelled`,
+        NotRunning at our stop.
         """
         waited = False
         while self._busy(conversation):
+            if cancelled():
+                raise NotNow(CANCELLED)
             waited = True
             self._pause()
         return waited
@@ -108,7 +115,7 @@ class GatewayTurns:
                 return TurnResult("", outcome, began=False)
             outcome |= {"started": time.time(), **self._waiting_facts(order, waited)}
             deadline = time.monotonic() + order.timeout if order.timeout else None
-            error = self._until_ended(conversation, turn, delivery, deadline)
+            error = self._until_ended(order, conversation, turn, delivery, deadline)
             outcome["ended"] = time.time()
             if error:
                 if turn.began.is_set() and not turn.ended.is_set():
@@ -133,7 +140,7 @@ class GatewayTurns:
         while self._hand_over(order, conversation, delivery):
             waited = True
             self._pause()
-            self.until_idle(conversation)
+            self.until_idle(conversation, lambda: order.cancelled)
         return waited
 
     def _hand_over(
@@ -171,16 +178,19 @@ class GatewayTurns:
 
     def _until_ended(
         self,
+        order: TurnRequest,
         conversation: Conversation,
         turn: TrackedTurn,
         delivery: TrackedDelivery,
         deadline: float | None,
     ) -> str:
         """Return "" when Hermes said that the turn ended, else what is wrong."""
-        quiet = time.monotonic()
+        quiet, told = time.monotonic(), False
         while not turn.ended.wait(self._intervals.look):
             if self._stop.is_set():
                 raise NotRunning(STOPPING)
+            if order.cancelled and turn.began.is_set() and not told:
+                told = self._interrupt(order, conversation, turn)
             if deadline is not None and time.monotonic() > deadline:
                 return "the time limit is over; the turn goes on in Hermes"
             if not delivery.done.is_set() and self._goes_on(conversation):
@@ -188,6 +198,15 @@ class GatewayTurns:
             elif time.monotonic() - quiet > self._intervals.settle:
                 return self._untold_end(turn)
         return ""
+
+    def _interrupt(self, order: TurnRequest, conversation: Conversation, turn: TrackedTurn) -> bool:
+        """End our turn, whose message was cancelled, unless it is a person's by now, too."""
+        if self._joined(order):
+            return True
+        try:
+            return self._hermes.interrupt(conversation.key, turn.ended.is_set)
+        except (Unreachable, TimeoutError):
+            return False  # asked again as long as it runs
 
     def _untold_end(self, turn: TrackedTurn) -> str:
         if turn.began.is_set():
@@ -213,6 +232,8 @@ class GatewayTurns:
         if turn.interrupted:
             if self._stop.is_set() or self._hermes.away():
                 raise NotRunning(STOPPING)
+            if order.cancelled:
+                return TurnResult("", outcome | {"error": CANCELLED}, cut_off=True)
             error = "a person stopped it; its text stays in the session's history"
             there: Told = {"result": "answered", "to": channel_token(conversation.source)}
             outcome |= {"interrupted": True, "error": error}

@@ -36,6 +36,10 @@ T = TypeVar("T")
 
 ASK_S: Final = 10.0  # for a platform to say what kind of chat it is
 HAND_OVER_S: Final = 30.0  # for a loop that is slow; handle_message itself takes milliseconds
+PATIENCE_S: Final = 15.0  # until an interrupted turn is over
+POLL_S: Final = 0.05
+# A word of Hermes's own, which it puts into no next turn (gateway/run.py:2369, 21707).
+STOP: Final = "Stop requested"
 CONFIRM_S: Final = 300.0  # tools/slash_confirm.py:48: later a confirmation no longer counts
 CAME_BETWEEN: Final = "a person's turn came in between"
 _ORIGINAL: Final = "wakebus_original"
@@ -220,6 +224,26 @@ class PrivateGateway:
 
     def _call(self, make: Callable[[], Awaitable[T]], timeout: float) -> T:
         return call_on_loop(getattr(self._runner, "_gateway_loop", None), make, timeout)
+
+    def interrupt(self, key: str, over: Callable[[], bool]) -> bool:
+        """As `/stop` does (gateway/run.py:17804), and not its queue: that is the person's."""
+
+        async def ask() -> Any:
+            agent: Any = (getattr(self._runner, "_running_agents", None) or {}).get(key)
+            if over() or not callable(getattr(agent, "interrupt", None)):  # it is just made
+                return None
+            agent.interrupt(STOP)
+            return agent
+
+        asked = self._call(ask, HAND_OVER_S)
+        until = time.monotonic() + PATIENCE_S
+        while asked is not None and not over() and time.monotonic() < until:
+            time.sleep(POLL_S)
+        # Heard by nobody, it would end the session's next turn at its beginning: it is cleared
+        # before the turn's end is told (agent/turn_finalizer.py:570, 616).
+        if asked is not None and over() and getattr(asked, "_interrupt_requested", False):
+            asked.clear_interrupt()
+        return asked is not None
 
     def listen(self, source: Any, told: Callable[[Any, Any], None]) -> bool:
         """Hear what the core says of this adapter's events; return whether that is possible."""

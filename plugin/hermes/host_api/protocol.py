@@ -116,6 +116,14 @@ class GatewayApi(Protocol):
         or Hermes raises.
         """
 
+    def interrupt(self, key: str, over: Callable[[], bool]) -> bool:
+        """
+        End the turn that runs in the session as `/stop` does, unless it is `over`.
+
+        Return whether it was told to; then once it is over, or after 15 s. Raises Unreachable,
+        TimeoutError.
+        """
+
     def listen(self, source: Any, told: Callable[[Any, Any], None]) -> bool:
         """Call `told(event, outcome)` when the core ends with an event; whether that can be."""
 

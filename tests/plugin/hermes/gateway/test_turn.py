@@ -264,3 +264,50 @@ def test_silence_is_what_hermes_calls_so(monkeypatch: pytest.MonkeyPatch) -> Non
     own = SimpleNamespace(is_intentional_silence_response=lambda text: text == "hush")
     monkeypatch.setitem(sys.modules, "gateway.response_filters", own)
     assert is_silent("hush") and not is_silent("NO_REPLY")
+
+
+# --- what is cancelled ----------------------------------------------------------------------
+
+
+def test_our_turn_is_ended_when_its_message_is_cancelled(town: Town, gateway: Gateway) -> None:
+    """HERMES-3.15: as `/stop` ends one; dead, no word in the chat, and the next has its turn."""
+    town.held.clear()
+    id = gateway.send("HOLD this", channel=DM1)
+    running(town, "HOLD this")
+    posts = len(town.adapter.posts)
+    assert gateway.sender.cancel(id, by="ci").told
+    receipt = gateway.sender.wait(id, 30)
+    assert (receipt.state, receipt.reason) == ("dead", "cancelled by ci") and not receipt.failed
+    assert receipt.outcome and receipt.outcome["turn"]["error"] == "its message was cancelled"
+    assert town.runner.stopped == [(KEY, "Stop requested")] and town.runner.interrupted == []
+    town.held.set()
+    gateway.do("next", channel=DM1)
+    assert [post[1] for post in town.adapter.posts[posts:]] == [town.adapter.posts[-1][1]]
+
+
+def test_a_persons_turn_is_not_ended(town: Town, gateway: Gateway) -> None:
+    """HERMES-3.15: a message that waits for it is taken back, and never begins."""
+    town.held.clear()
+    town.say("HOLD mine", dm())
+    until(lambda: town.runner.turns[-1:] == ["HOLD mine"])
+    id = gateway.send("later", channel=DM1)
+    until(lambda: gateway.steps(id, "held"))
+    gateway.sender.cancel(id, by="ci")
+    assert gateway.sender.wait(id, 30).reason == "cancelled by ci"
+    town.held.set()
+    until(lambda: town.adapter.posts[-1][1] == "answer to HOLD mine")
+    assert town.runner.stopped == [] and "later" not in "".join(town.runner.turns)
+
+
+def test_a_turn_that_a_person_joined_goes_on(town: Town, gateway: Gateway) -> None:
+    """HERMES-3.15: it is theirs, too; the message is dead when it has ended."""
+    town.held.clear()
+    id = gateway.send("HOLD this", channel=DM1)
+    running(town, "HOLD this")
+    gateway.host._spoke.put(KEY, True)
+    gateway.sender.cancel(id, by="ci")
+    until(lambda: gateway.steps(id, "cancelled"))
+    town.held.set()
+    receipt = gateway.sender.wait(id, 30)
+    assert receipt.reason == "cancelled by ci" and town.runner.stopped == []
+    assert receipt.outcome and "error" not in receipt.outcome["turn"]

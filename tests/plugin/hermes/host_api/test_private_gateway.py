@@ -236,3 +236,26 @@ def test_what_cannot_be_heard() -> None:
 
     assert not listen_to(object(), told)
     assert not listen_to(SimpleNamespace(on_processing_complete=None), told)
+
+
+@pytest.mark.parametrize("agent", [None, object()])
+def test_nothing_that_could_be_interrupted(town: Town, agent: object) -> None:
+    """HERMES-3.15: no turn, or one whose agent is just made (`_AGENT_PENDING_SENTINEL`)."""
+    if agent is not None:
+        town.runner._running_agents[KEY] = agent
+    assert town.hermes.interrupt(KEY, lambda: False) is False
+
+
+def test_an_interrupt_that_nobody_heard(town: Town) -> None:
+    """HERMES-3.15: it must not end the person's next turn; a turn that is over gets none."""
+    agent = SimpleNamespace(_interrupt_requested=False, asked=0)
+
+    def interrupt(reason: str) -> None:
+        agent._interrupt_requested, agent.asked = True, agent.asked + 1
+
+    agent.interrupt = interrupt
+    agent.clear_interrupt = lambda: setattr(agent, "_interrupt_requested", False)
+    town.runner._running_agents[KEY] = agent
+    assert town.hermes.interrupt(KEY, lambda: True) is False
+    assert town.hermes.interrupt(KEY, lambda: agent.asked > 0) is True
+    assert agent._interrupt_requested is False

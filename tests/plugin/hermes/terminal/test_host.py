@@ -257,3 +257,29 @@ def test_the_window_is_closed(make_terminal: MakeTerminal, monkeypatch: pytest.M
     second.cli.agent.go.set()
     assert "error" not in second.outcome(id)["turn"]
     assert "was cut off" in second.cli.prompts[0]
+
+
+# --- what is cancelled ----------------------------------------------------------------------------
+
+
+def test_a_message_that_waits_for_the_person_is_cancelled(terminal: Terminal) -> None:
+    """HERMES-4.12: it never begins, and the person's turn goes on."""
+    hold(terminal)
+    id = terminal.send("later", type="do")
+    until(lambda: terminal.held(id))
+    terminal.sender.cancel(id, by="ci")
+    assert terminal.sender.wait(id, 30).reason == "cancelled by ci"
+    terminal.cli.agent.go.set()
+    terminal.do("next", type="do")
+    assert "later" not in "".join(terminal.cli.prompts)
+
+
+def test_our_turn_is_ended_when_its_message_is_cancelled(terminal: Terminal) -> None:
+    """HERMES-4.12: as Ctrl-C ends it; the next one has its turn."""
+    id = terminal.send("HOLD ours", type="do")
+    assert terminal.cli.agent.holding.wait(30)
+    assert terminal.sender.cancel(id, by="ci").told
+    receipt = terminal.sender.wait(id, 30)
+    assert (receipt.state, receipt.reason, receipt.failed) == ("dead", "cancelled by ci", False)
+    terminal.cli.agent.go.set()
+    assert "error" not in terminal.do("next", type="do")["turn"]
