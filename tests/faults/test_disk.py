@@ -84,7 +84,7 @@ def test_a_start_on_a_full_disk(faulty: FaultyBroker, peers: MakePeer) -> None:
     real, faulty.program = faulty.program, ("-c", limit % 20_000 + run, "busd")
     word = faulty.start().word
     assert "bus.db cannot be opened" in word and "make room" in word
-    assert not faulty.alive
+    assert not faulty.alive and not list(faulty.folder.glob("bus.db*"))
     faulty.program = ("-c", limit % 40 + run, "busd")
     assert "cannot be" in faulty.start().word
     faulty.program = real

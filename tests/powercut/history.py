@@ -17,6 +17,8 @@ from wakebus.broker.store.store import Store
 from wakebus.broker.store.stored_json import message_of
 
 NEVER: Final = 1 << 60
+ANSWER: Final = re.compile(rb'\[1,"ok",(\d+),')
+DELIVERY: Final = re.compile(rb'\[1,"deliver",0,.{0,300}?"message":\{"id":"([0-9a-f]+)"')
 # What becomes of a message by a verb; what is not here leaves it as it was.
 ENDS: Final = {
     "send": "open",
@@ -156,18 +158,25 @@ class History:
 
 
 class Promises:
-    """What had been answered by each operation."""
+    """
+    What the broker had said by each operation.
+
+    `answered`: by request; `left`: by message, when it first left for a receiver.
+    """
 
     def __init__(self, history: History, operations: list[Operation]) -> None:
         self._history = history
-        self.answered: dict[int, int] = {}  # by request: the operation
+        self.answered: dict[int, int] = {}
+        self.left: dict[str, int] = {}
         tails: dict[str, bytes] = {}
         for number, operation in enumerate(operations):
             if operation.what == "out":
                 data = tails.get(operation.path, b"") + operation.data
-                for found in re.finditer(rb'\[1,"ok",(\d+),', data):
+                for found in ANSWER.finditer(data):
                     self.answered.setdefault(int(found[1]), number)
-                tails[operation.path] = data[-40:]
+                for found in DELIVERY.finditer(data):
+                    self.left.setdefault(found[1].decode(), number)
+                tails[operation.path] = data[-400:]
 
     def at(self, request: int) -> int:
         """Return the operation by which a request was answered."""
@@ -198,6 +207,9 @@ class Promises:
             known = row and (row["state"] == "started" or row["started_before"] or row["done"])
             if row and started and self.at(started[0]) <= cut and not known:
                 yield f"{id} was started, which is forgotten"
+            known = known or (row and (row["state"] != "queued" or row["redelivered"]))
+            if self.left.get(id, NEVER) <= cut and not known:
+                yield f"{id} had left, which is forgotten"
         yield from self._broken_names(store, cut)
         yield from _broken_order(rows)
         told = [row["reply_to"] for row in rows.values() if row["type"] == "notice"]

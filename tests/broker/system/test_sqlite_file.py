@@ -1,5 +1,6 @@
 """One SQLite file: damage, versions, copies."""
 
+import errno
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -76,6 +77,21 @@ def test_without_a_copy_nothing_is_changed(db: sqlite3.Connection, path: Path) -
     with pytest.raises(OSError, match="draft"):
         sqlite_file.migrate(db, path, NEW)
     assert version(db) == 1
+
+
+def test_a_copy_that_fails_leaves_nothing(
+    db: sqlite3.Connection, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PROTOCOL-8.8: on a full disk, of all times."""
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(sqlite_file, "put_in_place", full)
+    with pytest.raises(OSError, match="No space"):
+        sqlite_file.migrate(db, path, NEW)
+    db.execute("ROLLBACK")
+    assert version(db) == 1 and not [*path.parent.glob("*version*")]
 
 
 def test_a_newer_file_is_not_touched(db: sqlite3.Connection, path: Path) -> None:
