@@ -119,9 +119,9 @@ def _outcome_steps(outcome: dict[str, Any], ended: float, process: str) -> Itera
         if outcome.get("context"):
             yield step("context", turn.get("started"), f"shown: {_short(outcome['context'])}")
         yield step("turn", turn.get("ended"), _facts(turn))
-    for what in ("answer", "channel"):
-        if isinstance(outcome.get(what), dict):
-            yield step(what, outcome[what].get("at"), _facts(outcome[what]))
+    for key, what in (("answer", "answer"), ("channel", "channel"), ("failure_told", "told")):
+        if isinstance(outcome.get(key), dict):
+            yield step(what, outcome[key].get("at"), _facts(outcome[key]))
     for what in _MORE:
         if what in outcome:
             yield step(what, None, _short(outcome[what]))

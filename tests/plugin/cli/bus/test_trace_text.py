@@ -54,6 +54,13 @@ def test_every_step_in_its_order_with_time_and_process() -> None:
     assert "context   shown: m8, m9 (lead, pid 8)" in text
 
 
+def test_what_the_chat_was_told_of_a_failure() -> None:
+    """RULES-8.5: how the line went, or why not."""
+    told = {"result": "not_sent", "reason": "no such chat", "at": 11.7}
+    text = "\n".join(trace_lines([traced(outcome={**OUTCOME, "failure_told": told})], "m1"))
+    assert re.search(r"told +result not_sent, reason no such chat \(lead, pid 8\)", text), text
+
+
 def test_what_came_of_it_stands_below() -> None:
     """Following cause, then reply_to; a message whose parent is unknown is a root."""
     found = [
