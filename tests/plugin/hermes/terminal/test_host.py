@@ -157,6 +157,14 @@ def test_ctrl_c(terminal: Terminal) -> None:
     assert len(terminal.cli.prompts) == 1
 
 
+def test_the_chat_is_told_of_a_failure(terminal: Terminal) -> None:
+    """RULES-8.5: by the courier; here none has ever run, which the outcome says."""
+    id = terminal.send("UNTOLD", type="do", channel="console:team")
+    assert "Hermes did not complete it" in terminal.failed(id)
+    told = (terminal.sender.wait(id, 60).outcome or {})["failure_told"]
+    assert told["result"] == "not_sent" and "courier" in told["reason"]
+
+
 def test_a_turn_that_fails_untold(terminal: Terminal) -> None:
     """HERMES-4.6: some failures Hermes does not tell; the lane goes on."""
     assert "Hermes did not complete it" in terminal.failed(terminal.send("UNTOLD", type="do"))
