@@ -209,10 +209,15 @@ class Store:
         return [row["id"] for row in rows]
 
     def asked_for(self, id: str) -> list[Row]:
-        """Return the message because of which its own receiver, proven, sent message `id`."""
+        """
+        Return the message because of which its own receiver, proven, sent message `id`.
+
+        None that is a dead letter itself: its sender was told of that.
+        """
         return self._all(
             "SELECT asked.* FROM message AS sent JOIN message AS asked ON asked.id=sent.cause"
-            " AND asked.endpoint=sent.sender WHERE sent.id=? AND NOT sent.claimed",
+            " AND asked.endpoint=sent.sender AND asked.state NOT IN ('dead','refused')"
+            " WHERE sent.id=? AND NOT sent.claimed",
             (id,),
         )
 

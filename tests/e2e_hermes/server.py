@@ -54,8 +54,9 @@ class Server:
         self._listener = self._bind(self.port)
 
     def _stop(self) -> None:
-        self._listener.shutdown()
-        self._thread.join(30)
+        if self._thread.is_alive():  # else it refuses: there is nobody who would stop
+            self._listener.shutdown()
+            self._thread.join(30)
         self._listener.server_close()
 
     def close(self) -> None:

@@ -158,16 +158,23 @@ def test_an_answer_finds_the_session_that_asked(world: World) -> None:
 
 
 def test_a_thread_is_its_own_session(world: World) -> None:
-    """HERMES-3.2: `?thread=` leads to the thread's session, a channel alone to the channel's."""
+    """
+    HERMES-3.2: `?thread=` leads to the thread's session, a channel alone to the channel's.
+
+    HERMES-3.12: Hermes would answer beside the thread (its reply mode): so the courier does.
+    """
     root = world.ask("town", "u1", "a root in town")
     world.ask("town", "u1", "only said in the thread", root.id)
     channel = f"mattermost:town?thread={root.id}"
     told = world.handled(send(world, "burst", "SAY:thread news", channel))["outcome"]
-    assert told["channel"]["result"] == "answered", told
-    world.answered("town", "thread news")
+    assert (told["channel"]["to"], told["channel"]["result"]) == ("courier", "queued"), told
+    with world.client() as bus:
+        said = bus.read(told["channel"]["id"])
+    assert (said.channel, said.text) == (channel, "thread news")
     assert "only said in the thread" in world.asked("thread news")
     told = world.handled(send(world, "burst", "SAY:town news", "mattermost:town"))["outcome"]
     assert "only said in the thread" not in world.asked("town news"), told
+    assert told["channel"]["result"] == "answered" and "thread news" not in world.answers("town")
 
 
 def test_asked_from_a_shell(world: World) -> None:

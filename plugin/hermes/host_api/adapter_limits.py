@@ -57,18 +57,18 @@ def misdirection(adapter: Any, channel: Channel, seen: bool, *, answer: bool = F
     which `exact_metadata` does nothing.
     """
     platform, chat = channel.platform.lower(), channel.chat_id or ""
+    if channel.thread and (why := _thread_dropped(adapter, platform, channel.thread, seen)):
+        return why
+    if answer:  # in a session of Hermes's own, which knows its chat
+        return _other_topic(adapter, chat) if platform == "ntfy" else ""
     if platform in _NO_CHATS or (platform == "homeassistant" and chat != _HA_CHAT):
         return f"Hermes's {platform} shows no text in a chat that one can name"
     if chat == "webhook" or re.fullmatch(_OURS.get(platform, "(?!)"), chat):
         return f"Hermes's {platform} knows no chat {chat!r}"
-    if channel.thread and (why := _thread_dropped(adapter, platform, channel.thread, seen)):
-        return why
     if _waits_for_another(adapter, platform, chat):
         return f"Hermes's {platform} waits for another answer there, and would take this one for it"
     if platform == "simplex" and getattr(adapter, "_ws", True) is None:
         return "Hermes's simplex is not connected, and would say that it was sent (simplex:742)"
-    if platform == "ntfy" and answer:
-        return _other_topic(adapter, chat)
     return ""
 
 

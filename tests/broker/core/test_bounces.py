@@ -259,6 +259,18 @@ def test_no_one_else_is_told(gateway: Bench, fields: dict[str, Any]) -> None:
     assert row is not None and row["state"] == "dead"
 
 
+def test_whose_own_message_is_dead_knows_enough(gateway: Bench) -> None:
+    """PROTOCOL-6.12: what is said of its failure in a chat, and dies, is not told it as well."""
+    dispatch.dispatch(gateway.hub, gateway.hub.endpoints["gw"])
+    gateway.slow.run_all()
+    said = {"to": "gw", "id": "m1", "epoch": 1, "reason": "the turn failed"}
+    VERBS["refused"](gateway.hub, gateway.request(said, b"of gw"))
+    gateway.slow.run_all()
+    say(gateway, cause="m1")
+    assert [one["reply_to"] for one in told(gateway) if one["to"] == "asker"] == ["m1"]
+    assert [one["cause"] for one in told(gateway) if one["to"] == "asker"] == ["m1"]
+
+
 def test_a_claimed_text_tells_nobody_else(gateway: Bench) -> None:
     """PROTOCOL-6.12: who only says that it is `gw` puts nothing into others' mailboxes."""
     gateway.hub.endpoints["gw"].holder = None

@@ -171,10 +171,11 @@ def test_nobody_is_told_the_same_twice(desk: Desk) -> None:
     courier, alpha, asked = desk.inbox("courier"), desk.inbox(), desk.asked()
     told = [desk.answers.show(asked, text) for text in ("at 10:00", "at 10:01")]
     assert told[0]["id"] == told[1]["id"] and told[1]["again"] is True
+    assert "again" not in desk.answers.show(asked, "it failed", what="failure")
     for text in ("first", "first", "second"):
         desk.answers.answer(asked, "both", text)
-    until(lambda: len(courier) == 3 and len(alpha) == 2)
-    assert [got.text for got in courier] == ["at 10:00", "first", "second"]
+    until(lambda: len(courier) == 4 and len(alpha) == 2)
+    assert [got.text for got in courier] == ["at 10:00", "it failed", "first", "second"]
     assert [got.text for got in alpha] == ["first", "second"]
 
 

@@ -365,9 +365,3 @@ def test_nobody_is_mentioned(town: Town, show: Print, text: str) -> None:
     calls = ("@all", "@here", "@channel", "@u1", "<!", "<@U", "<at ", "<person", "](tg:", "](!")
     assert not [call for call in (*calls, "<users", "/@") if call in said], said
     assert "channel" in said or "u" in said
-
-
-def test_each_line_of_a_message_once(show: Print, courier: Courier) -> None:
-    """HERMES-3.8: another line of it (its failure) is another one for the courier."""
-    courier.says = ["queued"] * 2
-    assert show("slack:C1")["result"] == "queued"

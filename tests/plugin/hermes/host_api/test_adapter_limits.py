@@ -69,6 +69,8 @@ def test_a_topic_that_answers_do_not_reach() -> None:
     for chat, missed in (("in", False), ("out", False), ("other", True)):
         assert bool(misdirection(own, parse(f"ntfy:{chat}"), seen=True, answer=True)) is missed
         assert not misdirection(own, parse(f"ntfy:{chat}"), seen=True)
+    # A webhook's session answers where its route says.
+    assert not misdirection(PLAIN, parse("webhook:route:1"), seen=True, answer=True)
 
 
 def test_metadata_that_makes_it_exact() -> None:
