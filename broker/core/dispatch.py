@@ -44,7 +44,9 @@ def dispatch(hub: Hub, endpoint: Endpoint, fresh: Mapping[str, bytes] | None = N
         entry = endpoint.mailbox.take_next(hub.clock.mono())
         if entry is None:
             return
-        if entry.session and entry.accepted < endpoint.ephemeral:
+        if entry.cancelled:  # before the broker was started anew
+            end_cancelled(hub, endpoint, entry)
+        elif entry.session and entry.accepted < endpoint.ephemeral:
             orphan(hub, endpoint, entry)  # on its way when a successor came
         elif entry.sent and fresh and entry.id in fresh:
             _deliver(hub, endpoint, entry, fresh[entry.id])
@@ -105,6 +107,26 @@ def _deliver(
         # Its pipe is full or gone: `resume_deliveries` or the next registration asks again.
         holder.blocked = True
         endpoint.mailbox.give_back(entry.id)
+
+
+def cancel_in_hand(
+    hub: Hub,
+    endpoint: Endpoint,
+    entry: MailboxEntry,
+    reason: str,
+    done: Callable[[], None] = lambda: None,
+    **by: Any,
+) -> bool:
+    """
+    Have its holder end a message: from now on whatever that says of it is its death.
+
+    Return whether it was told; call `done` once all of that is stored. `by`: who, for its steps.
+    """
+    entry.cancelled = entry.cancelled or reason
+    told = tell_cancelled(hub, endpoint, entry)
+    line = hub.log_line("cancelled", told=told, **by)
+    hub.mark_surely(entry.id, line, done, reason=entry.cancelled)
+    return told
 
 
 def tell_cancelled(hub: Hub, endpoint: Endpoint, entry: MailboxEntry) -> bool:

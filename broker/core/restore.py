@@ -25,6 +25,8 @@ def restore_hub(hub: Hub, store: Store) -> None:
         endpoint = hub.endpoint(row["endpoint"])
         deadline = now + max(0.0, row["deadline"] - bus)
         entry = MailboxEntry.of_row(row | {"session": row["id"] in for_sessions}, deadline)
+        entry.cancelled = row["reason"] or ""  # an open one has no other
+        entry.quiet = entry.cancelled == f"cancelled by {entry.sender}"
         entry.announced = receipt_word(DeliveryState(row["state"]))
         endpoint.mailbox.add(entry)
         if row["state"] != DeliveryState.QUEUED or row["redelivered"] & Redelivery.SENT:

@@ -9,13 +9,13 @@ was only asked is taken back with it; any other message stays.
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from wakebus.broker.core.dispatch import end_cancelled, tell_cancelled
+from wakebus.broker.core.dispatch import cancel_in_hand, give_up
 from wakebus.broker.core.hub import Hub
 from wakebus.broker.core.mailbox import MailboxEntry
 from wakebus.broker.core.model import Endpoint, MessageKey, Waiter
 from wakebus.broker.core.waiters import forget_waiter
 from wakebus.broker.errors import Loop
-from wakebus.broker.protocol.delivery_state import ENDS, DeliveryState
+from wakebus.broker.protocol.delivery_state import ENDS, DeliveryEvent, DeliveryState
 from wakebus.broker.system.processes import has_ended
 
 
@@ -102,8 +102,8 @@ def _refuse(hub: Hub, newest: Waiter, names: list[str]) -> None:
             forget_waiter(hub, waiter)
             hub.fail(waiter.request, Loop(text, id=newest.id, circle=names))
     if entry.asks and not entry.cancelled:
-        entry.cancelled, entry.quiet = f"a loop: {circle}", True  # who asked was just told
+        reason, entry.quiet = f"a loop: {circle}", True  # who asked was just told
         if entry.out and not entry.on_disk:
-            tell_cancelled(hub, endpoint, entry)
+            cancel_in_hand(hub, endpoint, entry, reason)
         else:
-            end_cancelled(hub, endpoint, entry)
+            give_up(hub, endpoint, entry, DeliveryEvent.CANCELLED, reason, quiet=True)

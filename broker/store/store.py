@@ -194,7 +194,7 @@ class Store:
         """Return every open message without its body, oldest first."""
         return self._all(
             "SELECT seq, id, endpoint, lane, size, accepted, deadline, state, deaths, redelivered,"
-            " started_before, asks, claimed, token, sender, cause, type FROM message"
+            " started_before, asks, claimed, token, sender, cause, type, reason FROM message"
             " WHERE done IS NULL ORDER BY seq"
         )
 

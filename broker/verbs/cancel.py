@@ -9,12 +9,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from wakebus.broker.core.dispatch import give_up, tell_cancelled
+from wakebus.broker.core.dispatch import cancel_in_hand, give_up
 from wakebus.broker.core.hub import Hub
 from wakebus.broker.core.mailbox import MailboxEntry
 from wakebus.broker.core.model import ClientRequest, Endpoint
 from wakebus.broker.errors import Busy, Refused, WakebusError
-from wakebus.broker.protocol.delivery_state import OPEN, DeliveryEvent, DeliveryState, receipt_word
+from wakebus.broker.protocol.delivery_state import OPEN, DeliveryEvent
 from wakebus.broker.store.rows import Row
 from wakebus.broker.verbs.fields import found_or_fail, message_id, requester
 
@@ -62,7 +62,10 @@ def _take_back(
     reason = f"cancelled by {name}"
     if entry.out and not entry.on_disk:
         entry.quiet |= name == entry.sender and not entry.cancelled
-        _end_in_hand(hub, request, endpoint, entry, reason, by)
+        facts: dict[str, Any] = {"id": entry.id, "state": "delivered", "to": endpoint.name}
+        answer = partial(hub.reply, request, facts)
+        facts["told"] = cancel_in_hand(hub, endpoint, entry, reason, answer, **by)
+        facts["reason"] = entry.cancelled
         return
     give_up(
         hub,
@@ -74,21 +77,3 @@ def _take_back(
         quiet=name == entry.sender,  # it took its own message back
         **by,
     )
-
-
-def _end_in_hand(
-    hub: Hub,
-    request: ClientRequest,
-    endpoint: Endpoint,
-    entry: MailboxEntry,
-    reason: str,
-    by: dict[str, Any],
-) -> None:
-    """Have its holder end it: from now on whatever that says of it is its death."""
-    entry.cancelled = entry.cancelled or reason
-    told = tell_cancelled(hub, endpoint, entry)
-    line = hub.log_line("cancelled", told=told, **by)
-    state = receipt_word(entry.state) if entry.state is not DeliveryState.QUEUED else "delivered"
-    facts = {"to": endpoint.name, "reason": entry.cancelled, "told": told}
-    answer = partial(hub.reply, request, {"id": entry.id, "state": state, **facts})
-    hub.mark_surely(entry.id, line, answer)

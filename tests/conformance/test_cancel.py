@@ -118,7 +118,7 @@ def test_who_is_told(broker: Broker, peers: MakePeer) -> None:
 
 
 def test_a_new_broker_remembers_what_its_holder_was_told(broker: Broker, peers: MakePeer) -> None:
-    """PROTOCOL-6.14: over a restart it is the holder who knows, and says why it refuses."""
+    """PROTOCOL-6.14: who comes back is told again, and whatever it says is the death of it."""
     worker = peers(broker)
     id, _ = in_hand(peers(broker), worker, "worker", "got", cancel=True)
     worker.ask("cancel", id=id, by="ci")
@@ -127,5 +127,25 @@ def test_a_new_broker_remembers_what_its_holder_was_told(broker: Broker, peers: 
     again = peers(broker, worker.instance)
     again.hello(cancel=True)
     epoch = again.ask("register", name="worker", holding=[{"id": id}])["epoch"]
-    again.ask("refused", to="worker", id=id, epoch=epoch, reason="cancelled by ci")
-    assert state(again, id)["reason"] == "cancelled by ci"
+    assert again.next("cancel")["reason"] == "cancelled by ci"
+    again.ask("handled", to="worker", id=id, epoch=epoch)
+    found = state(again, id)
+    assert (found["state"], found["reason"]) == ("dead", "cancelled by ci")
+
+
+@pytest.mark.parametrize("words", [(), ("got", "started")])
+def test_what_was_cancelled_is_not_begun_after_a_restart(
+    broker: Broker, peers: MakePeer, words: tuple[str, ...]
+) -> None:
+    """PROTOCOL-6.14: its holder is gone with the broker; the next one does not get it."""
+    peer = peers(broker)
+    id, _ = in_hand(peer, peers(broker), "worker", *words)
+    peer.ask("cancel", id=id, by="ci")
+    broker.restart()
+    successor = peers(broker)
+    successor.hello()
+    successor.ask("register", name="worker", takeover=True)
+    until(lambda: state(successor, id)["state"] == "dead")
+    assert state(successor, id)["reason"] == "cancelled by ci"
+    successor.send("worker", "next", sender="worker")
+    assert successor.take()["message"]["body"]["text"] == "next"
