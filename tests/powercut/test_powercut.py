@@ -6,8 +6,6 @@ POWERCUT says how many disks of the load (`make powercut`: 5,000); 200 belong to
 
 import os
 import random
-import shutil
-import tempfile
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -21,7 +19,7 @@ from fakes.peer import MakePeer
 from powercut.cuts import NAMING, SEED, Cut, drawn_cut, states
 from powercut.disk import Disk
 from powercut.history import History, Promises, commits, digest, opened
-from powercut.traced import Operation, TracedBroker
+from powercut.traced import Operation, traced
 from wakebus.broker.store.store import Store
 
 MANY: Final = int(os.environ.get("POWERCUT", "200"))
@@ -46,13 +44,11 @@ class Record(NamedTuple):
 @pytest.fixture(scope="module")
 def record() -> Iterator[Record]:
     """The load that most tests here look at."""
-    root = Path(tempfile.mkdtemp(prefix="wb"))
-    broker = TracedBroker(root)
-    history = History(broker.start(), SEED)
-    history.run()
-    operations = broker.operations()
-    yield Record(root, history, operations, Promises(history, operations))
-    shutil.rmtree(root)
+    with traced() as broker:
+        history = History(broker.start(), SEED)
+        history.run()
+        operations = broker.operations()
+        yield Record(broker.root, history, operations, Promises(history, operations))
 
 
 def draw_cuts(record: Record, many: int) -> list[Cut]:
@@ -170,10 +166,9 @@ def test_a_cut_while_a_damaged_store_is_set_aside(
         data[begin : begin + 4096] = b"\xa5" * 4096
         path.write_bytes(data)
     files = {str(file): file.read_bytes() for file in (path, log)}
-    broker = TracedBroker(bus_root)
-    broker.start()
-    broker.stop()
-    operations = broker.operations()
+    with traced(bus_root) as broker:
+        broker.start().stop()
+        operations = broker.operations()
     rnd = random.Random(SEED)
     chosen = [
         cut

@@ -7,8 +7,6 @@ DingTalk knows no keys: what is in doubt there is not sent again. `make powercut
 import os
 import random
 import re
-import shutil
-import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
@@ -22,7 +20,7 @@ from fakes.faulty import FaultyBroker
 from fakes.platform import Platform
 from powercut.cuts import NAMING, SEED, Cut, drawn_cut, states
 from powercut.disk import Disk
-from powercut.traced import Operation, TracedBroker
+from powercut.traced import Operation, TracedBroker, traced
 from wakebus.adapters.courier.delivery_log_file import open_file
 from wakebus.broker import Client
 from wakebus.broker.errors import UnknownId
@@ -69,10 +67,17 @@ def set_up(root: Path, platform: Platform) -> None:
 @pytest.fixture(scope="module")
 def sent() -> Iterator[Sent]:
     """Two texts to each of some chats, of one part and of two."""
-    root, platform = Path(tempfile.mkdtemp(prefix="wb")), Platform()
-    set_up(root, platform)
-    broker = TracedBroker(root, services=True).start()
     texts: dict[str, str] = {}
+    with closing(Platform()) as platform, traced(services=True) as broker:
+        set_up(broker.root, platform)
+        send_all(broker.start(), texts)
+        assert broker.stop() == 0
+        operations = broker.operations()
+        yield Sent(broker.root, texts, operations, [*find_posted(operations)])
+
+
+def send_all(broker: TracedBroker, texts: dict[str, str]) -> None:
+    """Send them, and remember them by their ids; return when each has ended."""
     with Client(broker.address, timeout=30) as bus:
         until(lambda: any(one["name"] == "courier" for one in bus.list()))
         for number in range(2 * len(CHATS)):
@@ -81,11 +86,6 @@ def sent() -> Iterator[Sent]:
             channel = CHATS[number % len(CHATS)]
             texts[bus.send("courier", text, type="say", channel=channel).id] = text
         assert all(bus.wait(id, 60).outcome for id in texts)
-    assert broker.stop() == 0
-    platform.close()
-    operations = broker.operations()
-    yield Sent(root, texts, operations, [*find_posted(operations)])
-    shutil.rmtree(root)
 
 
 def draw_cuts(sent: Sent, many: int) -> list[Cut]:

@@ -5,7 +5,9 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -86,6 +88,18 @@ class TracedBroker(Broker):
         for trace in self._traces:
             found += Reader(str(self.folder), len(found)).read(trace)
         return found
+
+
+@contextmanager
+def traced(root: Path | None = None, **settings: object) -> Iterator[TracedBroker]:
+    """Inside, there is a broker in a folder, by default one of its own, which then goes."""
+    broker = TracedBroker(root or Path(tempfile.mkdtemp(prefix="wb")), **settings)
+    try:
+        yield broker
+    finally:
+        if broker.alive:
+            broker.kill()
+        shutil.rmtree(broker.root)
 
 
 _LINE: Final = re.compile(rb"(\d+) +(?:(\w+)\((.*)|<\.\.\. (\w+) resumed>(.*))$", re.S)
