@@ -55,7 +55,8 @@ def _list(paused: Sequence[Mapping[str, Any]], *, as_json: bool) -> int:
         echo_json({"paused": [*paused]})
     elif paused:
         echo_table(COLUMNS, map(_row, paused))
-        echo("To go on: wakebus resume FROM TO", error=True)
+        limits = "the limits are settings: loop_* of wakebus settings list"
+        echo(f"To go on: wakebus resume FROM TO; {limits}", error=True)
     else:
         echo("nothing is paused")
     return OK

@@ -160,6 +160,11 @@ def _rest(event: Event) -> str:
     fields = dict(event.envelope)
     if event.topic.startswith("bus.message."):
         return _message(fields)
+    if event.topic == "bus.loop.paused":
+        until = fields.get("until")
+        clock = clock_text(until if isinstance(until, int | float) else -1.0)[:8]
+        pair = f"{fields.get('from')} → {fields.get('to')}"
+        return f"{fields.get('id')} {pair} until {clock}: {fields.get('reason')}"
     stamps = {"type": event.topic, "src": event.topic.partition(".")[0]}
     rest = {k: v for k, v in fields.items() if k != "ts" and (k not in stamps or stamps[k] != v)}
     return json.dumps(rest, ensure_ascii=False) if rest else ""

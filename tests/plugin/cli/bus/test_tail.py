@@ -215,6 +215,9 @@ def test_gaps_and_odd_events_in_words() -> None:
     assert plain(Event("a", pub, 1, {"ts": -1e9, "x": None})).endswith('"x": null}')
     assert len(plain(Event("a", pub, 1, {"x": "x" * 60_000}))) < 2_200
     dead = {"id": "i", "from": "a", "to": "b", "type": "ack", "state": "dead", "reason": "old"}
+    loop = {"id": "i", "from": "a", "to": "b", "reason": "too much", "until": 0.0}
+    line = plain(Event("bus.loop.paused", pub, 1, loop))
+    assert re.search(r"bus.loop.paused  i a → b until \d\d:00:00: too much$", line)
     line = plain(Event("bus.message.dead", pub, 1, {**dead, "claimed": True}))
     assert line.endswith("bus.message.dead  i a → b (claimed) ack: old")
     assert "\x1b[31m" in LineFormat(color=True)(Event("bus.message.dead", pub, 1, dead))
