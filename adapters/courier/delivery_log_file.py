@@ -58,7 +58,8 @@ def open_file(path: Path) -> sqlite3.Connection:
     """
     Return a connection to the file, made anew where it was damaged.
 
-    Raises NewerFile, Unavailable (no file of ours), sqlite3.Error where it cannot be opened now.
+    Raises NewerFile, UnknownFile, Unavailable (no file of ours), sqlite3.Error where it cannot be
+    opened now.
     """
     try:
         if aside := sqlite_file.finish_set_aside(path):
@@ -81,7 +82,7 @@ def _open(path: Path) -> sqlite3.Connection:
     sqlite_file.check_heads(path)
 
     def check(db: sqlite3.Connection) -> None:
-        sqlite_file.check_version(db, path, DELIVERY_LOG)
+        sqlite_file.check_steps(db, path, DELIVERY_LOG)
         sqlite_file.check_pages(db)
 
     looked = sqlite_file.check_read_only(path, check)

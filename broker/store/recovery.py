@@ -30,7 +30,8 @@ def open_store(path: Path, boot: str) -> Store:
     """
     Open the store at `path`, a new one if the file is damaged; `boot` names the machine's boot.
 
-    A damaged file is renamed `….corrupt-<utc>`, with its log. Raises NewerFile, BrokerUnavailable.
+    A damaged file is renamed `….corrupt-<utc>`, with its log. Raises NewerFile, UnknownFile,
+    BrokerUnavailable.
     """
     try:
         if aside := sqlite_file.finish_set_aside(path):
@@ -71,7 +72,7 @@ def _open(path: Path, boot: str) -> Store:
         _make(path)
 
     def check(db: sqlite3.Connection) -> None:
-        sqlite_file.check_version(db, path, STORE)
+        sqlite_file.check_steps(db, path, STORE)
         before = db.execute("SELECT boot FROM machine").fetchone()
         if before and (before[0] != boot or damage_mark(path).exists()):
             sqlite_file.check_pages(db)

@@ -81,7 +81,12 @@ THIRD: Final = """
 ALTER TABLE endpoint ADD COLUMN ephemeral REAL NOT NULL DEFAULT 0;
 """
 
-STORE: Final = FileSchema((FIRST, SECOND, THIRD))
+# A file that the very first commits made has version 1, and no such table.
+FOURTH: Final = """
+CREATE TABLE IF NOT EXISTS machine (boot TEXT NOT NULL);
+"""
+
+STORE: Final = FileSchema((FIRST, SECOND, THIRD, FOURTH))
 
 
 def set_up(db: sqlite3.Connection) -> None:

@@ -45,6 +45,12 @@ class NewerFile(WakebusError):
     code = "newer_store"
 
 
+class UnknownFile(WakebusError):
+    """The file has other tables than its version says: another program's, or changed by hand."""
+
+    code = "unknown_store"
+
+
 class FileSchema(NamedTuple):
     """
     The steps to the newest tables, each SQL without a `;` in a text; `user_version` counts them.
@@ -199,7 +205,11 @@ def check_version(db: sqlite3.Connection, path: Path, schema: FileSchema) -> int
 
 
 def migrate(db: sqlite3.Connection, path: Path, schema: FileSchema) -> None:
-    """Make the tables in a new file, or what an older one lacks. Raises NewerFile."""
+    """
+    Make the tables in a new file, or what an older one lacks: all of it, or, once closed, nothing.
+
+    Raises NewerFile, UnknownFile (other tables than its version says), sqlite3.Error, OSError.
+    """
     if check_version(db, path, schema) == len(schema.steps):
         return
     db.execute("BEGIN IMMEDIATE")  # two processes may come at once
@@ -207,11 +217,52 @@ def migrate(db: sqlite3.Connection, path: Path, schema: FileSchema) -> None:
     if 0 < version < len(schema.steps):
         with closing(connect_to_read(path)) as before:  # one that writes copies nothing
             copy_to(before, path.with_name(f"{path.name}.version-{version}"))
+    _take_steps(db, path, schema, version)
+    db.execute("COMMIT")
+
+
+def check_steps(db: sqlite3.Connection, path: Path, schema: FileSchema) -> None:
+    """Raise NewerFile or UnknownFile where `migrate` would; nothing is written."""
+    version = check_version(db, path, schema)
+    made = db.execute(
+        "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite_%'"
+        " ORDER BY type='table' DESC, rowid"
+    ).fetchall()
+    if made and not version:
+        raise _unknown(path, schema, version, "it has tables already")
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as empty:
+        try:
+            for (sql,) in made:
+                empty.execute(sql)
+            _take_steps(empty, path, schema, version)
+        except sqlite3.Error as exc:
+            raise _unknown(path, schema, version, str(exc)) from exc
+
+
+def _take_steps(db: sqlite3.Connection, path: Path, schema: FileSchema, version: int) -> None:
     for step in schema.steps[version:]:
         for statement in step.split(";"):
             db.execute(statement)
     db.execute(f"PRAGMA user_version={len(schema.steps)}")
-    db.execute("COMMIT")
+    with closing(sqlite3.connect(":memory:")) as new:
+        new.executescript(";".join(schema.steps))
+        expected = _tables(new)
+    found = _tables(db)
+    for table, columns in expected.items():
+        if missing := sorted(columns - found.get(table, set())):
+            raise _unknown(path, schema, version, f"no column {missing[0]} in table {table}")
+
+
+def _tables(db: sqlite3.Connection) -> dict[str, set[str]]:
+    names = [row[0] for row in db.execute("SELECT name FROM sqlite_master WHERE type='table'")]
+    return {name: {row[1] for row in db.execute(f"PRAGMA table_info('{name}')")} for name in names}
+
+
+def _unknown(path: Path, schema: FileSchema, version: int, why: str) -> UnknownFile:
+    return UnknownFile(
+        f"{path} is not what wakebus wrote as schema {version} ({why}); it was left as it is: move "
+        f"it away to start empty{schema.loss}"
+    )
 
 
 def copy_to(db: sqlite3.Connection, copy: Path) -> None:

@@ -1,13 +1,17 @@
 """The store's tables."""
 
+import os
 import sqlite3
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from wakebus.broker.store import schema
+from wakebus.broker.store.recovery import close_store, open_store
 from wakebus.broker.store.schema import STORE
-from wakebus.broker.system.sqlite_file import NewerFile, migrate
+from wakebus.broker.system.sqlite_file import NewerFile, UnknownFile, migrate
 
 
 def test_a_new_file_gets_the_tables_and_the_version() -> None:
@@ -34,7 +38,7 @@ def old(path: Path, version: int) -> sqlite3.Connection:
     return db
 
 
-def columns(db: sqlite3.Connection) -> list[object]:
+def columns(db: sqlite3.Connection) -> list[Any]:
     """Return the columns and the indexes."""
     indexes = db.execute("SELECT name, sql FROM sqlite_master WHERE type='index' ORDER BY name")
     tables = ("message", "endpoint", "mark", "machine")
@@ -66,6 +70,83 @@ def test_a_schema_is_as_it_was_released(version: int) -> None:
     """PROTOCOL-8.8: a step that is out is never changed."""
     released = Path(__file__).parents[2] / "conformance" / f"store-version-{version}.sql"
     assert released.read_text(encoding="utf-8") == STORE.steps[version - 1].lstrip("\n")
+
+
+RELEASED = Path(__file__).parents[2] / "conformance"
+
+
+def of_the_first_commits(path: Path) -> sqlite3.Connection:
+    """Return a store as the first five commits made it: version 1, without the table `machine`."""
+    text = (RELEASED / "store-version-1.sql").read_text(encoding="utf-8")
+    tables = text.replace("CREATE TABLE machine (boot TEXT NOT NULL);\n", "")
+    assert tables != text
+    db = sqlite3.connect(path, isolation_level=None)
+    db.execute("PRAGMA journal_mode=WAL")
+    db.executescript(f"BEGIN;{tables}PRAGMA user_version=1;COMMIT")
+    message = '{"id":"m","ts":1.0,"from":"a","to":"b","body":{"text":"hi"}}'
+    db.execute(
+        "INSERT INTO message (id, sender, endpoint, lane, type, state, size, accepted, deadline,"
+        " message, log) VALUES ('m', 'a', 'b', 'l', '', 'queued', 1, 1e9, 9e9, ?, '')",
+        (message.encode(),),
+    )
+    db.execute("INSERT INTO endpoint (name, seen, boot) VALUES ('b', 1e9, 'x/y')")
+    return db
+
+
+def test_a_store_of_the_first_commits(tmp_path: Path) -> None:
+    """PROTOCOL-8.8: it has version 1 and lacks a table; all that waits in it is there."""
+    path = tmp_path / "bus.db"
+    of_the_first_commits(path).close()
+    for _ in range(2):
+        store = open_store(path, "boot")
+        assert [row["id"] for row in store.open_messages()] == ["m"]
+        assert [*map(tuple, columns(store.db))] == columns_of_a_new_one()
+        close_store(store)
+
+
+def columns_of_a_new_one() -> list[Any]:
+    """Return what `columns` says of a new store."""
+    with closing(sqlite3.connect(":memory:")) as new:
+        migrate(new, Path("bus.db"), STORE)
+        return columns(new)
+
+
+BROKEN = {
+    "no table": "DROP TABLE endpoint",
+    "no index": "DROP INDEX message_dead",
+    "no column": "ALTER TABLE message DROP COLUMN asks",
+    "a column already": "ALTER TABLE message ADD COLUMN silent INTEGER",
+    "a table already": "CREATE TABLE mark (x)",
+}
+
+
+@pytest.mark.parametrize("how", BROKEN)
+@pytest.mark.parametrize("mode", ["WAL", "DELETE"])
+def test_what_cannot_be_brought_up_to_date_is_left(tmp_path: Path, how: str, mode: str) -> None:
+    """PROTOCOL-8.8: told in a sentence, and not a byte of it is changed; no copy is left."""
+    path = tmp_path / "bus.db"
+    db = of_the_first_commits(path)
+    db.execute(BROKEN[how])
+    db.execute(f"PRAGMA journal_mode={mode}")
+    db.close()
+    before = path.read_bytes()
+    for _ in range(2):
+        with pytest.raises(UnknownFile, match=r"bus\.db is not what wakebus wrote as schema 1 \("):
+            open_store(path, "boot")
+        assert path.read_bytes() == before
+        assert not [name for name in os.listdir(tmp_path) if "version" in name or "corrupt" in name]  # noqa: PTH208
+
+
+def test_a_database_of_another_program(tmp_path: Path) -> None:
+    """PROTOCOL-8.8: it has no version; nothing is put into it."""
+    path = tmp_path / "bus.db"
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("CREATE TABLE bookmarks (url TEXT)")
+        db.execute("CREATE VIEW v AS SELECT * FROM bookmarks")
+    before = path.read_bytes()
+    with pytest.raises(UnknownFile, match=r"has tables already.*move it away"):
+        open_store(path, "boot")
+    assert path.read_bytes() == before
 
 
 def test_without_a_copy_nothing_is_changed(tmp_path: Path) -> None:
