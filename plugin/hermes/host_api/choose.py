@@ -72,10 +72,14 @@ def _runner(modules: Mapping[str, Any]) -> Any:
 
 
 def _cli(modules: Mapping[str, Any]) -> Any:
-    """Only `HermesCLI.run()` publishes itself (cli.py:13098)."""
+    """
+    `HermesCLI.run()` publishes itself (cli.py:13098); since 0.20 so does the one-shot
+    `hermes chat -q` (hermes_cli/cli_single_query.py:505), which answers nobody else.
+    """
     manager = _called(getattr(modules.get("hermes_cli.plugins"), "get_plugin_manager", None))
     cli = getattr(manager, "_cli_ref", None)
-    return None if getattr(cli, "_should_exit", False) is True else cli
+    ends = any(getattr(cli, name, False) is True for name in ("_should_exit", "_single_query_mode"))
+    return None if ends else cli
 
 
 def _called(function: Any) -> Any:

@@ -41,6 +41,8 @@ POLL_S: Final = 0.05
 # A word of Hermes's own, which it puts into no next turn (gateway/run.py:2369, 21707).
 STOP: Final = "Stop requested"
 CONFIRM_S: Final = 300.0  # tools/slash_confirm.py:48: later a confirmation no longer counts
+# Of 0.20 and later (gateway/authz_mixin.py:285 of 0.22.2), and of 0.19 (authz_mixin.py:76).
+_ADAPTER_OF_SOURCE: Final = ("_delivery_adapter_for", "_adapter_for_source")
 CAME_BETWEEN: Final = "a person's turn came in between"
 _ORIGINAL: Final = "wakebus_original"
 _LISTENER: Final = "wakebus_listener"
@@ -159,13 +161,16 @@ class PrivateGateway:
         return f"{platform} is not connected to the gateway now"
 
     def _adapter(self, platform: str, source: Any = None) -> Any:
-        """Return the live adapter, of the source's profile (authz_mixin.py:76), or None."""
+        """Return the live adapter, of the source's profile, or None: never another profile's."""
         adapters = dict(getattr(self._runner, "adapters", None) or {})
         if source is None:
             return adapters.get(self._members().get(platform.lower()))
-        find = getattr(self._runner, "_adapter_for_source", None)
-        if callable(find):
-            return find(source)
+        for name in _ADAPTER_OF_SOURCE:
+            if callable(find := getattr(self._runner, name, None)):
+                return find(source)
+        if profile := getattr(source, "profile", None):
+            profiles = getattr(self._runner, "_profile_adapters", None) or {}
+            adapters = dict(profiles.get(profile) or {})
         return adapters.get(getattr(source, "platform", None))
 
     def _adapter_of(self, source: Any) -> Any:

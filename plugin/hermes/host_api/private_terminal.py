@@ -22,6 +22,7 @@ _MODALS: Final = (
     "_approval_state",
     "_clarify_state",
     "_clarify_freetext",
+    "_connection_state",  # 0.22: hermes_cli/cli_tui_mixin.py
     "_secret_state",
     "_slash_confirm_state",
     "_sudo_state",

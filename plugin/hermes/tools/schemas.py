@@ -2,6 +2,8 @@
 The tools as the model is told of them.
 
 Rule 1: pure. Rule 2: names and required parameters are the seed's (seed 004, "Provided Tools").
+Rule 3: a description's first sentence says in 60 characters what the tool is for: since Hermes 0.20
+a model sees no more of it until it asks (tools/tool_search.py:149).
 """
 
 from typing import Any, Final
@@ -24,10 +26,11 @@ def _text(description: str) -> ToolSchema:
 
 SEND: Final = _schema(
     "bus_send",
-    "Send a message over the wakebus message bus to another agent, session or program, by its "
-    "endpoint name. Returns what became of it: queued (stored, waits for the target), delivered "
-    "(the target has it), handled (the target is done), dead (given up) or unknown. To talk to the "
-    "user in this chat, just answer; do not use this.",
+    "Send a message to another agent, session or program. It goes over the wakebus message bus to "
+    "an endpoint name. Returns what became of it: queued (stored, waits for the target), delivered "
+    "(the target has it), handled (it ended there; the outcome says how), dead (refused, failed or "
+    "given up; the reason says why) or unknown. To talk to the user in this chat, just answer; do "
+    "not use this.",
     ["target", "type", "text"],
     target=_text("Endpoint name of the receiver, for example worker-alpha. bus_status lists them."),
     type=_text(
@@ -59,22 +62,22 @@ SEND: Final = _schema(
 
 STATUS: Final = _schema(
     "bus_status",
-    "Check the wakebus message bus: whether its broker runs, and which endpoints (agents, "
-    "sessions, programs) can be sent to, whether they are live, and how much waits for them.",
+    "Show which agents and programs the message bus reaches. Whether its broker runs (wakebus), "
+    "which endpoints can be sent to, whether they are live, and how much waits for them.",
     [],
 )
 
 INFO: Final = _schema(
     "bus_info",
-    "Show how this session stands with the wakebus message bus: its endpoint name (where others "
-    "send to), the channel of this chat, mode, rules, and what waits.",
+    "Show this session's own name on the message bus. With it the channel of this chat, mode, "
+    "rules, and what waits here (wakebus).",
     [],
 )
 
 READ: Final = _schema(
     "bus_read",
-    "Read the inbox of this session's endpoint on the wakebus message bus, without taking "
-    "anything out: what waits, is being worked on or came silently, newest first, first lines "
+    "Read this session's inbox on the message bus. Nothing is taken out of it (wakebus): what "
+    "waits, is being worked on or came silently, newest first, first lines "
     "only. With id: one message, whole. The texts come from other programs, not from your user.",
     [],
     limit={

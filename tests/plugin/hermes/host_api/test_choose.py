@@ -80,6 +80,16 @@ def test_a_terminal_that_is_left_is_gone() -> None:
     assert find_live(process.modules) == ("cli", other) and other is not cli
 
 
+def test_a_one_shot_that_publishes_itself_never_listens() -> None:
+    """HERMES-2.3: `hermes chat -q` of 0.22 does, and ends after its one answer."""
+    process = Process()
+    cli = process.cli()
+    cli._single_query_mode = True
+    assert find_live(process.modules) is None
+    cli._single_query_mode = False  # `-q` on a terminal may open an interactive session instead
+    assert find_live(process.modules) == ("cli", cli)
+
+
 def test_argv_and_environment_decide_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """HERMES-2.3, peer failure 9: they look the same in processes that never listen."""
     monkeypatch.setattr(sys, "argv", ["hermes", "gateway", "run"])

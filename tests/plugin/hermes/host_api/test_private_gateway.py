@@ -47,6 +47,23 @@ def test_what_is_going_on(of: str, name: str, value: Any, word: str) -> None:
     assert PrivateGateway(runner).in_turn(KEY) == (name == "_running_agents")
 
 
+def test_the_adapter_is_of_the_profile_that_was_spoken_to() -> None:
+    """HERMES-3.16: by the name that this generation has; never the bot of another profile."""
+    ours, default = SimpleNamespace(name="work's"), SimpleNamespace(name="default's")
+    source = dm(profile="work")
+    for name in ("_delivery_adapter_for", "_adapter_for_source"):
+        runner = SimpleNamespace(adapters={source.platform: default})
+        setattr(runner, name, lambda source: ours if source.profile == "work" else default)
+        assert PrivateGateway(runner).platform_away("mattermost", source) == ""
+        setattr(runner, name, lambda source: None)  # that profile's bot is offline
+        assert "not connected" in PrivateGateway(runner).platform_away("mattermost", source)
+    bare = SimpleNamespace(adapters={source.platform: default}, _profile_adapters={})
+    assert "not connected" in PrivateGateway(bare).platform_away("mattermost", source)
+    assert PrivateGateway(bare).platform_away("mattermost", dm()) == ""
+    bare._profile_adapters["work"] = {source.platform: ours}
+    assert PrivateGateway(bare).platform_away("mattermost", source) == ""
+
+
 @pytest.mark.parametrize(
     ("module", "name", "answer", "word"),
     [

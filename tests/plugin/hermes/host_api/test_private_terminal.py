@@ -26,6 +26,14 @@ def test_half_built() -> None:
     found.interrupt(lambda: False)
 
 
+@pytest.mark.parametrize("modal", ["_clarify_state", "_sudo_state", "_connection_state"])
+def test_a_question_in_place_of_the_prompt(cli: Cli, modal: str) -> None:
+    """HERMES-4.1: what is typed now would be its answer, also that of Hermes 0.22's newest."""
+    assert PrivateTerminal(cli).idle
+    setattr(cli, modal, {"phase": "waiting"})
+    assert not PrivateTerminal(cli).idle
+
+
 def test_taking_a_prompt_back(cli: Cli) -> None:
     """HERMES-4.1: ours alone; what a person typed stays, in its order."""
     cli.person("HOLD")

@@ -397,3 +397,10 @@ def test_an_error_is_short(station: MakeStation, bus: Client) -> None:
         told = call("bus_send", **{**fields, **args})
         assert "error" in told and len(json.dumps(told)) < 3000, args
     assert len(json.dumps(call("bus_read", id="i" * 2_000_000))) < 3000
+
+
+@pytest.mark.parametrize("schema", schemas.ALL, ids=lambda schema: schema["name"])
+def test_what_a_tool_is_for_fits_a_list_of_tools(schema: schemas.ToolSchema) -> None:
+    """HERMES-5.12: its first sentence is what a model sees of it, and is found by."""
+    first = schema["description"].partition(". ")[0] + "."
+    assert len(first) <= 60 and ("message" in first or "agent" in first)
