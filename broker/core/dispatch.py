@@ -125,7 +125,7 @@ def cancel_in_hand(
     entry.cancelled = entry.cancelled or reason
     told = tell_cancelled(hub, endpoint, entry)
     line = hub.log_line("cancelled", told=told, **by)
-    hub.mark_surely(entry.id, line, done, reason=entry.cancelled)
+    hub.mark_surely(entry, line, done, reason=entry.cancelled)
     return told
 
 
@@ -222,7 +222,7 @@ def _commit(
             bounce.arrive()
             dispatch(hub, bounce.endpoint)
 
-    hub.store_surely(write, stored)
+    hub.store_surely(write, stored, entry.size)
 
 
 def bring_back(hub: Hub, endpoint: Endpoint, *, died: bool, why: str) -> None:
@@ -238,7 +238,7 @@ def bring_back(hub: Hub, endpoint: Endpoint, *, died: bool, why: str) -> None:
             continue
         line = hub.log_line("returned", by=endpoint.name, why=why, deaths=entry.deaths)
         hub.mark_surely(
-            entry.id,
+            entry,
             line,
             partial(hub.events.announce_message, "queued", endpoint.name, entry),
             state=DeliveryState.QUEUED,

@@ -23,7 +23,7 @@ from wakebus.broker.core.model import Connection, Effects, Endpoint, MessageKey,
 from wakebus.broker.core.timers import Timers
 from wakebus.broker.errors import BrokerUnavailable, UnknownTarget, WakebusError
 from wakebus.broker.settings import Settings
-from wakebus.broker.store.store import Operation
+from wakebus.broker.store.store import Operation, Store
 from wakebus.broker.system.clock import Clock, Mark
 
 log = logging.getLogger("wakebus.router")
@@ -144,12 +144,13 @@ class Hub:
             entry.token = None
 
     def store_surely(
-        self, operation: Operation, done: Callable[[], None], *, urgent: bool = True
+        self, operation: Operation, done: Callable[[], None], size: int = 0, *, urgent: bool = True
     ) -> None:
         """
         Run it in the store, again every second while the disk does not take it; then `done`.
 
-        For what has happened already (an ack, a death): it cannot be refused.
+        For what has happened already (an ack, a death): it cannot be refused. `size`: bytes that
+        it writes, about; a mark writes its whole message anew.
         """
         failed = False
 
@@ -158,20 +159,27 @@ class Hub:
             if isinstance(result, BrokerUnavailable):
                 self.unstored += not failed
                 failed = True
-                self.timers.later(1.0, lambda: self.store.submit(operation, finished))
+                self.timers.later(1.0, lambda: self.store.submit(operation, finished, size))
                 return
             self.unstored -= failed
             if isinstance(result, WakebusError):
                 log.error("a record was not stored: %s", result)
             done()
 
-        self.store.submit(operation, finished, urgent=urgent)
+        self.store.submit(operation, finished, size, urgent=urgent)
 
     def mark_surely(
-        self, id: str, line: str, then: Callable[[], None], *, urgent: bool = True, **columns: Any
+        self,
+        entry: MailboxEntry,
+        line: str,
+        then: Callable[[], None],
+        *,
+        urgent: bool = True,
+        **columns: Any,
     ) -> None:
-        """Set columns of message `id` and append a line to its log, surely; then call `then`."""
-        self.store_surely(lambda store: store.mark(id, line, **columns), then, urgent=urgent)
+        """Set columns of a message and append a line to its log, surely; then call `then`."""
+        mark = partial(Store.mark, id=entry.id, line=line, **columns)
+        self.store_surely(mark, then, entry.size, urgent=urgent)
 
     def when_stored(self, done: Callable[[], None]) -> None:
         """Call `done` once all that was said until now is committed."""

@@ -3,8 +3,8 @@ The writer thread: runs operations on the store in batches, each one commit (PRO
 
 Rule 1: only this thread touches the store's connection; others hand it small operations. Rule 2:
 what has queued is run together and committed once; `done` is called with a result only after that
-commit. Rule 3: if this thread fails in a way nobody planned, the broker ends at once: a mute broker
-is worse than none.
+commit, and where it erases, only when what it deleted is in none of the files. Rule 3: if this
+thread fails in a way nobody planned, the broker ends at once: a mute broker is worse than none.
 """
 
 import logging
@@ -13,7 +13,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from wakebus.broker.store.rows import Done
 from wakebus.broker.store.store import Operation, Store
@@ -28,9 +28,17 @@ QUEUE: Final = 20_000  # waiting operations; beyond it senders are told `busy`
 CHECKPOINT_BYTES: Final = 16 << 20
 PAUSE_BYTES: Final = 1 << 20
 PAUSE_S: Final = 0.2
+BLOCKED_S: Final = 1.0  # until the log is tried again that another program's reading holds
 # A handler that is done at once says `handled` 1 ms after `got`: one commit for both.
 GATHER_S: Final = 0.004
 COMMIT_BYTES: Final = 32 << 10  # pages that the smallest commit writes, about
+
+
+class _Queued(NamedTuple):
+    operation: Operation
+    done: Done | None
+    size: int
+    erases: bool
 
 
 class Writer:
@@ -45,13 +53,14 @@ class Writer:
         self, store: Store, wake: Callable[[], None], close: Callable[[Store], None]
     ) -> None:
         self._store, self._wake, self._close = store, wake, close
-        self._queue: deque[tuple[Operation, Done | None, int]] = deque()
+        self._queue: deque[_Queued] = deque()
         self._results: deque[tuple[Done, Any]] = deque()
         self._ready = threading.Condition()
         self._busy = 0
         # Bytes since the last checkpoint, about. What a killed broker left is moved at once, else
         # the log would grow with each kill.
         self._logged = CHECKPOINT_BYTES + 1
+        self._pause = PAUSE_S
         self._urgent = self._stopping = False
         self._thread = threading.Thread(target=self._run, name="store")
 
@@ -60,15 +69,22 @@ class Writer:
         self._thread.start()
 
     def submit(
-        self, operation: Operation, done: Done | None = None, size: int = 0, *, urgent: bool = True
+        self,
+        operation: Operation,
+        done: Done | None = None,
+        size: int = 0,
+        *,
+        urgent: bool = True,
+        erases: bool = False,
     ) -> None:
         """
         Queue `operation`; `done(result)` is called by `collect` after the commit that holds it.
 
         urgent: else it may wait a few milliseconds, to share the commit of what comes next.
+        erases: `done` comes when what it deletes is in neither the file nor its log.
         """
         with self._ready:
-            self._queue.append((operation, done, size))
+            self._queue.append(_Queued(operation, done, size, erases))
             self._urgent |= urgent
             self._ready.notify()
 
@@ -98,14 +114,15 @@ class Writer:
     def _run(self) -> None:
         try:
             while (batch := self._next_batch()) is not None:
-                if not batch or self._logged > CHECKPOINT_BYTES:
-                    self._store.checkpoint()
-                    self._logged = 0
+                if not batch or self._logged > CHECKPOINT_BYTES or self._store.log_is_long:
+                    self._checkpoint(erase=self._store.quota.unerased)
                 results = self._run_batch(batch) if batch else []
+                done = list(zip(batch, results, strict=True))
+                self._hand_out([pair for pair in done if not pair[0].erases])
+                if erasing := [pair for pair in done if pair[0].erases]:
+                    self._checkpoint(erase=True)
+                    self._hand_out(erasing)
                 with self._ready:
-                    for (_, done, _), result in zip(batch, results, strict=True):
-                        if done is not None:
-                            self._results.append((done, result))
                     self._busy = 0
                 if batch:
                     self._wake()
@@ -114,28 +131,40 @@ class Writer:
             logging.shutdown()
             os._exit(70)
 
-    def _run_batch(self, batch: list[tuple[Operation, Done | None, int]]) -> list[Any]:
+    def _hand_out(self, done: list[tuple[_Queued, Any]]) -> None:
+        found = [(one.done, result) for one, result in done if one.done is not None]
+        self._results.extend(found)
+        if found:
+            self._wake()
+
+    def _checkpoint(self, *, erase: bool) -> None:
+        self._pause = PAUSE_S if self._store.checkpoint(erase=erase) else BLOCKED_S
+        self._logged = 0
+
+    def _run_batch(self, batch: list[_Queued]) -> list[Any]:
         before = self._store.db.total_changes
-        results = self._store.transaction([operation for operation, _, _ in batch])
+        results = self._store.transaction([one.operation for one in batch])
         if self._store.db.total_changes != before:
-            self._logged += COMMIT_BYTES + 2 * sum(size for _, _, size in batch)
+            self._logged += COMMIT_BYTES + 2 * sum(one.size for one in batch)
         return results
 
-    def _next_batch(self) -> list[tuple[Operation, Done | None, int]] | None:
+    def _next_batch(self) -> list[_Queued] | None:
         """Return what to run; nothing in a pause that should be used, None at the end."""
         with self._ready:
             while not self._queue and not self._stopping:
-                much = self._logged > PAUSE_BYTES
-                if not self._ready.wait(PAUSE_S if much else None) and much:
+                much = self._logged > PAUSE_BYTES or self._store.quota.unerased
+                if not self._ready.wait(self._pause if much else None) and much:
                     return []
             self._ready.wait_for(lambda: self._urgent or self._stopping, GATHER_S)
             if not self._queue:
                 return None
-            batch: list[tuple[Operation, Done | None, int]] = []
+            batch: list[_Queued] = []
             size = 0
             while self._queue and len(batch) < BATCH and size < BATCH_BYTES:
                 batch.append(self._queue.popleft())
-                size += batch[-1][2]
+                size += batch[-1].size
+                if batch[-1].erases:
+                    break  # each of them may write much
             self._urgent = bool(self._queue)
             self._busy = len(batch)
             return batch

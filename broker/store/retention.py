@@ -26,12 +26,17 @@ SAY_EACH: Final = 100_000  # messages that went before their time
 
 
 class Quota:
-    """Whether a new message has room. `limit`: bytes; `early`: what was deleted for it."""
+    """
+    Whether a new message has room. `limit`: bytes; `early`: what was deleted for it.
+
+    `unerased`: what was deleted may still be in the write-ahead log.
+    """
 
     def __init__(self, db: sqlite3.Connection) -> None:
         self._db = db
         self.limit = 1 << 62
         self.early = 0
+        self.unerased = True  # by a broker that was killed
         self._full, self._unmeasured = False, 0
 
     def used(self) -> int:
@@ -56,38 +61,38 @@ class Quota:
         over = self.used() - most
         if over <= 0:
             return 0
-        gone = _delete(self._db, "done IS NOT NULL", (), min(over + MEASURE_BYTES, STEP_BYTES))
+        gone = self.delete_ends("done IS NOT NULL", (), min(over + MEASURE_BYTES, STEP_BYTES))
         if gone and self.early % SAY_EACH == 0:
             log.warning("the store is near its bound (store_bytes): the oldest ends are deleted")
         self.early += gone
         return gone
 
+    def delete_ends(self, which: str, args: tuple[float, ...], budget: int) -> int:
+        """Delete the oldest ends, about `budget` bytes of them, at least one; return how many."""
+        found = self._db.execute(
+            f"SELECT seq, size FROM message WHERE {which} ORDER BY done LIMIT ?", (*args, STEP_ROWS)
+        )
+        seqs: list[int] = []
+        for seq, size in found.fetchall():
+            if seqs and size > budget:
+                break
+            budget -= size
+            seqs.append(seq)
+        self._db.executemany("DELETE FROM message WHERE seq=?", [(seq,) for seq in seqs])
+        self.unerased |= bool(seqs)
+        return len(seqs)
+
 
 def tidy(db: sqlite3.Connection, path: Path, quota: Quota, before: float) -> bool:
     """Take one step; whether there is more to do. `before`: what ended then is over its time."""
     drop_old_copies(path, before)
-    if _delete(db, "done<?", (before,), STEP_BYTES):
+    if quota.delete_ends("done<?", (before,), STEP_BYTES):
         return True
     return quota.delete_oldest(int(EARLY * quota.limit)) > 0 or _shrink(db)
 
 
 def _facts(db: sqlite3.Connection, *names: str) -> list[int]:
     return [int(db.execute(f"PRAGMA {name}").fetchone()[0]) for name in names]
-
-
-def _delete(db: sqlite3.Connection, which: str, args: tuple[float, ...], budget: int) -> int:
-    """Delete the oldest ends, about `budget` bytes of them, at least one; return how many."""
-    found = db.execute(
-        f"SELECT seq, size FROM message WHERE {which} ORDER BY done LIMIT ?", (*args, STEP_ROWS)
-    )
-    seqs: list[int] = []
-    for seq, size in found.fetchall():
-        if seqs and size > budget:
-            break
-        budget -= size
-        seqs.append(seq)
-    db.executemany("DELETE FROM message WHERE seq=?", [(seq,) for seq in seqs])
-    return len(seqs)
 
 
 def _shrink(db: sqlite3.Connection) -> bool:

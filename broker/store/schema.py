@@ -12,10 +12,12 @@ from wakebus.broker.system.sqlite_file import FileSchema, make_durable
 # In a new file only, before all else: free space can be given back to the disk in steps.
 GIVE_BACK: Final = "PRAGMA auto_vacuum=INCREMENTAL"
 
+KEPT_LOG: Final = 16 << 20  # bytes; what the log keeps of its size when it begins anew
+
 PRAGMAS: Final = (
     "PRAGMA wal_autocheckpoint=0",  # a checkpoint in a commit stalls every sender; done when idle
     "PRAGMA busy_timeout=0",
-    "PRAGMA journal_size_limit=16777216",  # a log that had to grow gives its space back
+    f"PRAGMA journal_size_limit={KEPT_LOG}",  # a log that had to grow gives its space back
     "PRAGMA secure_delete=ON",  # a purged body is gone
 )
 

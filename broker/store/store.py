@@ -53,6 +53,7 @@ class Store:
         # A text that is no UTF-8 would fail all that is asked together with it.
         self._db.text_factory = partial(str, encoding="utf-8", errors="replace")
         self.quota = Quota(self._db)
+        self._log = Path(f"{path}-wal")
         try:
             schema.set_up(self._db)
             migrate(self._db, path, schema.STORE)
@@ -287,12 +288,38 @@ class Store:
         """A file that exists once SQLite has found damage."""
         return damage_mark(self.path)
 
-    def checkpoint(self) -> None:
-        """Move the write-ahead log into the file, without making anybody wait."""
+    @property
+    def log_is_long(self) -> bool:
+        """Whether the write-ahead log grew beyond what it keeps of its size when it begins anew."""
         try:
-            self._db.execute("PRAGMA wal_checkpoint(PASSIVE)")
+            return self._log.stat().st_size > schema.KEPT_LOG
+        except OSError:  # told by who looks after the folder
+            return False
+
+    def checkpoint(self, *, erase: bool = False) -> bool:
+        """
+        Move the write-ahead log into the file; return whether all of it is there now.
+
+        Nobody is waited for. `erase`: the log is emptied, too, so that what was deleted is in
+        neither; not while another program reads the store.
+        """
+        mode = "TRUNCATE" if erase or self.log_is_long else "PASSIVE"
+        try:
+            busy, logged, moved = self._db.execute(f"PRAGMA wal_checkpoint({mode})").fetchone()
         except sqlite3.OperationalError as exc:  # a full disk: the log keeps it all
             log.error("the write-ahead log cannot be moved into the store: %s", exc)
+            busy, logged, moved = 1, 0, 0
+        whole = not busy and logged == moved
+        if whole and mode == "TRUNCATE":
+            self.quota.unerased = False
+        elif erase:
+            self._tell_unerased()
+        return whole
+
+    def _tell_unerased(self) -> None:
+        if not self.quota.unerased:
+            log.warning("what was deleted stays in %s while another program reads it", self._log)
+        self.quota.unerased = True
 
     def _one(self, sql: str, args: tuple[Any, ...] = ()) -> Row | None:
         row = self._db.execute(sql, args).fetchone()

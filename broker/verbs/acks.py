@@ -138,7 +138,7 @@ def _record(
         hub.events.announce_message(receipt_word(state), endpoint.name, entry)
         answer_waiters(hub, entry.id)
 
-    hub.mark_surely(entry.id, line, done, urgent=urgent, state=state, **columns)
+    hub.mark_surely(entry, line, done, urgent=urgent, state=state, **columns)
 
 
 def handled(hub: Hub, request: ClientRequest) -> None:

@@ -148,7 +148,7 @@ def _retried(
 
 
 def purge(hub: Hub, request: ClientRequest) -> None:
-    """Verb `purge`: delete messages that have ended, bodies and all."""
+    """Verb `purge`: delete messages that have ended, with their bodies, also from the log."""
     ids = _ids(request.payload)
 
     def done(found: LookupResult) -> None:
@@ -158,5 +158,7 @@ def purge(hub: Hub, request: ClientRequest) -> None:
         hub.reply(request, {"purged": gone, **_untouched(found, kept)})
 
     hub.store.submit(
-        lambda store: dead_letters.purge(store.db, ids), unless_error(hub, request, done)
+        lambda store: dead_letters.purge(store.db, ids),
+        unless_error(hub, request, done),
+        erases=True,
     )

@@ -102,7 +102,7 @@ def _reconcile(hub: Hub, endpoint: Endpoint, holding: list[dict[str, Any]]) -> l
                 continue
             line = hub.log_line("returned", by=endpoint.name, why="its holder does not have it")
             columns = {"state": entry.state, "token": None, **entry.past}
-            hub.mark_surely(entry.id, line, do_nothing, **columns)
+            hub.mark_surely(entry, line, do_nothing, **columns)
     for id, item in ids.items():
         if (entry_ := mailbox.entries.get(id)) is None:
             continue

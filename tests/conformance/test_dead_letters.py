@@ -183,6 +183,31 @@ def test_purging(broker: Broker, peers: MakePeer) -> None:
     assert b"needle-in-the-store" not in (broker.folder / "bus.db").read_bytes()
 
 
+def test_what_is_purged_is_in_none_of_the_stores_files(broker: Broker, peers: MakePeer) -> None:
+    """PROTOCOL-10.9: when the answer comes, the broker running; of much the log holds nothing."""
+
+    def holding() -> list[str]:
+        files = [file for file in broker.folder.iterdir() if file.is_file()]
+        return [file.name for file in files if b"needle-in-the-store" in file.read_bytes()]
+
+    peer = peers(broker)
+    ids = []
+    for _ in range(100):
+        ids.append(peer.send("e", "needle-in-the-store" * 10_000, queue=True)["id"])
+        peer.ask("cancel", id=ids[-1])
+    assert holding()
+    left = ids
+    while left:
+        answer = peer.ask("purge", ids=left)
+        assert (broker.folder / "bus.db-wal").stat().st_size == 0
+        left = answer["left"]
+    assert holding() == []
+    kept = peer.send("e", "needle-in-the-store", queue=True)["id"]
+    assert holding()
+    peer.ask("cancel", id=kept)
+    assert peer.ask("purge", ids=[kept])["purged"] == [kept] and holding() == []
+
+
 # --- inboxes --------------------------------------------------------------------------------
 
 

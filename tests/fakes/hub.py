@@ -39,7 +39,13 @@ class SlowWriter:
         self._queue: deque[tuple[Operation, Done | None]] = deque()
 
     def submit(
-        self, operation: Operation, done: Done | None = None, size: int = 0, *, urgent: bool = True
+        self,
+        operation: Operation,
+        done: Done | None = None,
+        size: int = 0,
+        *,
+        urgent: bool = True,
+        erases: bool = False,
     ) -> None:
         """Queue it."""
         self._queue.append((operation, done))

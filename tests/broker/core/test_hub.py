@@ -2,16 +2,18 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from fakes.hub import Bench
+from fakes.hub import Bench, put
 from wakebus.broker.core.hub import NEAR_MOST, _alike
 from wakebus.broker.core.mailbox import MailboxEntry
 from wakebus.broker.core.model import digest
 from wakebus.broker.errors import BrokerUnavailable
 from wakebus.broker.protocol.event import decode
-from wakebus.broker.store.store import Store
+from wakebus.broker.store.rows import Done
+from wakebus.broker.store.store import Operation, Store
 
 DAY = 86400.0
 
@@ -108,3 +110,21 @@ def test_what_people_read_has_the_right_age(bench: Bench) -> None:
     bench.wall -= 30 * DAY
     assert bench.hub.wall_time(stamp) == pytest.approx(bench.wall - 100)
     assert bench.hub.wall_time(0.0) == 0.0
+
+
+def test_a_mark_counts_as_much_as_its_message(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PROTOCOL-8.6: it is written anew with it; so a batch of marks is bounded by bytes, too."""
+    sizes: list[int] = []
+    submit = bench.slow.submit
+
+    def counted(operation: Operation, done: Done | None = None, size: int = 0, **more: Any) -> None:
+        sizes.append(size)
+        submit(operation, done, size, **more)
+
+    monkeypatch.setattr(bench.slow, "submit", counted)
+    stored = put("m1", body={"text": "x" * 5_000})
+    entry = MailboxEntry.of_put(stored, 1, bench.mono)
+    bench.hub.mark_surely(entry, "", lambda: None, state="held")
+    assert sizes == [len(stored.blob)]

@@ -1,9 +1,11 @@
 """The writer thread."""
 
+import sqlite3
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,8 +13,9 @@ from typing import Any
 import pytest
 
 from fakes.broker import until
+from fakes.hub import put
 from wakebus.broker.errors import Refused
-from wakebus.broker.store import group_commit
+from wakebus.broker.store import dead_letters, group_commit, schema
 from wakebus.broker.store.group_commit import BATCH, QUEUE, Writer
 from wakebus.broker.store.store import Store
 
@@ -139,9 +142,9 @@ class Counted(Store):
 
     moved = 0
 
-    def checkpoint(self) -> None:
+    def checkpoint(self, *, erase: bool = False) -> bool:
         self.moved += 1
-        super().checkpoint()
+        return super().checkpoint(erase=erase)
 
 
 def test_the_log_is_moved_in_a_pause(
@@ -178,6 +181,113 @@ def test_a_long_log_is_moved_without_a_pause(
         thread.submit(lambda s, n=n: s.save_endpoint(f"e{n}", seen=1.0))  # type: ignore[misc]
         until(thread.idle)
     until(lambda: store.moved == 3)
+    thread.stop()
+
+
+BODY = b"a body that somebody wants to be gone"
+
+
+def holding(store: Store) -> list[str]:
+    """Return which files hold the body."""
+    files = sorted(store.path.parent.glob(f"{store.path.name}*"))
+    return [file.name for file in files if BODY in file.read_bytes()]
+
+
+def filled(thread: Writer, store: Store) -> None:
+    """Store the body, often enough for pages of its own, and move it into the file."""
+    text = BODY.decode() * 500
+    seen: list[Any] = []
+    for n in range(20):
+        ended = put(f"m{n}", body={"text": text})
+        thread.submit(ended, seen.append)
+        thread.submit(partial(_end, f"m{n}"), seen.append)
+    _collect_until(thread, lambda: len(seen) == 40)
+    assert holding(store)
+
+
+def _end(id: str, store: Store) -> None:
+    store.mark(id, "", state="refused", done=1.0)
+
+
+def _purge(store: Store) -> list[Any]:
+    return dead_letters.purge(store.db, [f"m{n}" for n in range(20)]).rows
+
+
+def test_what_is_purged_is_in_no_file_when_that_is_told(
+    tmp_path: Path, woken: threading.Event
+) -> None:
+    """PROTOCOL-10.9: neither in the store, nor in its log; a send beside it is told before."""
+    store = Store(tmp_path / "bus.db")
+    thread = started(store, woken)
+    filled(thread, store)
+    told: list[Any] = []
+    thread.submit(_purge, lambda rows: told.append((len(rows), holding(store))), erases=True)
+    _collect_until(thread, lambda: told != [])
+    assert told == [(20, [])]
+    thread.stop()
+
+
+def test_a_reader_of_another_program_delays_the_erasing_not_the_answer(
+    tmp_path: Path,
+    woken: threading.Event,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """PROTOCOL-10.9: it is told in the log, once, and done when the reader has gone."""
+    monkeypatch.setattr(group_commit, "PAUSE_S", 0.01)
+    monkeypatch.setattr(group_commit, "BLOCKED_S", 0.01)
+    store = Store(tmp_path / "bus.db")
+    thread = started(store, woken)
+    filled(thread, store)
+    with closing(sqlite3.connect(store.path, isolation_level=None)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM message").fetchone()
+        told: list[Any] = []
+        for _ in range(2):
+            thread.submit(_purge, told.append, erases=True)
+        _collect_until(thread, lambda: len(told) == 2)
+        assert holding(store) and caplog.text.count("another program reads it") == 1
+        reader.execute("COMMIT")
+    until(lambda: holding(store) == [])
+    thread.stop()
+
+
+def test_what_retention_deletes_is_erased_in_the_next_pause(
+    tmp_path: Path, woken: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PROTOCOL-8.6: also what a broker deleted that was killed then."""
+    monkeypatch.setattr(group_commit, "PAUSE_S", 0.01)
+    store = Store(tmp_path / "bus.db")
+    thread = started(store, woken)
+    filled(thread, store)
+    thread.submit(lambda s: s.quota.delete_ends("done IS NOT NULL", (), 1 << 30))
+    until(lambda: holding(store) == [])
+    until(lambda: not store.quota.unerased)
+    thread.stop()
+
+
+def test_the_log_stays_short_however_much_is_deleted(
+    tmp_path: Path, woken: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PROTOCOL-8.6: without a pause, and however little the operations say that they write."""
+    monkeypatch.setattr(group_commit, "PAUSE_S", 60.0)
+    monkeypatch.setattr(schema, "KEPT_LOG", 1 << 20)
+    store = Store(tmp_path / "bus.db")
+    store.db.execute(f"PRAGMA journal_size_limit={1 << 20}")
+    thread = started(store, woken)
+    seen: list[Any] = []
+    for n in range(40):
+        thread.submit(put(f"m{n}", body={"text": "x" * 200_000}), seen.append, 200_000)
+        thread.submit(partial(_end, f"m{n}"), seen.append)
+    _collect_until(thread, lambda: len(seen) == 80)
+    log = Path(f"{store.path}-wal")
+    longest = 0
+    for _ in range(20):
+        thread.submit(lambda s: s.quota.delete_ends("done IS NOT NULL", (), 500_000), seen.append)
+        count = len(seen) + 1
+        _collect_until(thread, lambda count=count: len(seen) == count)  # type: ignore[misc]
+        longest = max(longest, log.stat().st_size)
+    assert sum(seen[80:]) == 40 and longest < 4 << 20
     thread.stop()
 
 
