@@ -101,8 +101,8 @@ class History:
             id = str(delivery["message"]["id"])
             ways: tuple[tuple[str, ...], ...] = (
                 ("handled",),
-                ("got", "handled"),
-                ("started", "handled"),
+                ("got", "got", "handled"),  # what is said twice is answered twice
+                ("started", "handled", "handled"),
                 ("started", "refused"),
             )
             for verb in self._rnd.choice(ways):
@@ -205,7 +205,7 @@ class Promises:
                 yield f"the body of {id} is torn"
             started = [at for at, verb in self._history.asked[id] if verb == "started"]
             known = row and (row["state"] == "started" or row["started_before"] or row["done"])
-            if row and started and self.at(started[0]) <= cut and not known:
+            if row and any(self.at(at) <= cut for at in started) and not known:
                 yield f"{id} was started, which is forgotten"
             known = known or (row and (row["state"] != "queued" or row["redelivered"]))
             if self.left.get(id, NEVER) <= cut and not known:

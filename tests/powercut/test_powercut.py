@@ -6,7 +6,9 @@ POWERCUT says how many disks of the load (`make powercut`: 5,000); 200 belong to
 
 import os
 import random
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -21,9 +23,12 @@ from powercut.disk import Disk
 from powercut.history import History, Promises, commits, digest, opened
 from powercut.traced import Operation, traced
 from wakebus.broker.store.store import Store
+from wakebus.broker.system.sqlite_file import close_as_it_is
 
 MANY: Final = int(os.environ.get("POWERCUT", "200"))
 REAL: Final = MANY // 25  # of these also by a real broker
+
+OLD: Final = Path(__file__).parents[1] / "conformance" / "store-version-1.sql"
 
 
 class Record(NamedTuple):
@@ -148,6 +153,21 @@ def test_a_real_broker_after_the_cut(record: Record, peers: MakePeer, bus_root: 
             broker.kill()
 
 
+def cuts_of_a_start(root: Path, files: dict[str, bytes], target: Path) -> Iterator[Cut]:
+    """Write to `target` what cuts leave while a broker starts in `root`, where `files` are."""
+    with traced(root) as broker:
+        broker.start().stop()
+        operations = broker.operations()
+    rnd = random.Random(SEED)
+    chosen = [
+        cut
+        for number, operation in enumerate(operations)
+        if operation.what in (*NAMING, "sync")
+        for cut in (Cut(number, "none", "none"), drawn_cut(number, rnd), drawn_cut(number, rnd))
+    ]
+    return states(operations, Disk(files), chosen, root, target)
+
+
 @pytest.mark.parametrize("damage", ["head", "page", "log"])
 def test_a_cut_while_a_damaged_store_is_set_aside(
     bus_root: Path, tmp_path: Path, damage: str
@@ -166,17 +186,7 @@ def test_a_cut_while_a_damaged_store_is_set_aside(
         data[begin : begin + 4096] = b"\xa5" * 4096
         path.write_bytes(data)
     files = {str(file): file.read_bytes() for file in (path, log)}
-    with traced(bus_root) as broker:
-        broker.start().stop()
-        operations = broker.operations()
-    rnd = random.Random(SEED)
-    chosen = [
-        cut
-        for number, operation in enumerate(operations)
-        if operation.what in (*NAMING, "sync")
-        for cut in (Cut(number, "none", "none"), drawn_cut(number, rnd), drawn_cut(number, rnd))
-    ]
-    for cut in states(operations, Disk(files), chosen, bus_root, tmp_path / "disk"):
+    for cut in cuts_of_a_start(bus_root, files, tmp_path / "disk"):
         store = opened(tmp_path / "disk")
         assert store.open_messages() == [], cut
         names = store.set_aside()
@@ -184,3 +194,31 @@ def test_a_cut_while_a_damaged_store_is_set_aside(
         found = [tmp_path / "disk" / "bus" / name for name in names]
         kept = [Path(f"{file}-wal").read_bytes() for file in found if file.read_bytes() == data]
         assert files[str(log)] in kept, (cut, names)
+
+
+def test_a_cut_while_an_older_store_is_brought_up_to_date(
+    bus_root: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """PROTOCOL-8.8: at each moment all of it is there, and a copy that has its name is whole."""
+    path, log = bus_root / "bus" / "bus.db", bus_root / "bus" / "bus.db-wal"
+    path.parent.mkdir()
+    db = sqlite3.connect(path, isolation_level=None)
+    db.execute("PRAGMA journal_mode=WAL")
+    db.executescript(f"{OLD.read_text()}; PRAGMA user_version=1")
+    columns = "id, sender, endpoint, lane, type, state, size, accepted, deadline, message, log"
+    values = "?, 's', 'e', 's', 't', 'queued', 2, 1.0, 9e9, x'7b7d', ''"
+    ids = [f"m{number:020}" for number in range(300)]
+    db.executemany(f"INSERT INTO message ({columns}) VALUES ({values})", [(id,) for id in ids])
+    close_as_it_is(db, path)
+    files = {str(file): file.read_bytes() for file in (path, log)}
+    copies = 0
+    for cut in cuts_of_a_start(bus_root, files, tmp_path / "disk"):
+        caplog.clear()
+        for copy in (tmp_path / "disk" / "bus").glob("bus.db.version-1"):
+            with closing(sqlite3.connect(copy)) as found:
+                assert [row[0] for row in found.execute("SELECT id FROM message")] == ids, cut
+            copies += 1
+        store = opened(tmp_path / "disk")
+        assert [row["id"] for row in store.open_messages()] == ids and not caplog.messages, cut
+        store.abandon()
+    assert copies
