@@ -28,13 +28,13 @@ def town(monkeypatch: pytest.MonkeyPatch) -> Iterator[Town]:
 
 @pytest.fixture
 def make_gateway(shared_broker: Broker, tmp_path: Path, town: Town) -> Iterator[MakeGateway]:
-    """Return a maker of the town's endpoint: `make_gateway(rule, …, environ=…)`."""
+    """Return a maker of the town's endpoint: `make_gateway(rule, …, environ=…, address=…)`."""
     tmp_path.chmod(0o700)
     made: list[Gateway] = []
 
     def make(*callbacks: Any, **fields: Any) -> Gateway:
-        name = f"gw-{secrets.token_hex(5)}"
-        made.append(Gateway(shared_broker.address, tmp_path, name, town, *callbacks, **fields))
+        name, address = f"gw-{secrets.token_hex(5)}", fields.pop("address", shared_broker.address)
+        made.append(Gateway(address, tmp_path, name, town, *callbacks, **fields))
         return made[-1]
 
     yield make

@@ -4,6 +4,7 @@ import secrets
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -61,9 +62,18 @@ class Desk:
             client.close()
 
 
+@pytest.fixture(scope="module")
+def courier_bus() -> Iterator[Broker]:
+    """A broker of this file alone: a courier once known stays known, and other tests have none."""
+    with TemporaryDirectory(prefix="wb") as folder:
+        found = Broker(Path(folder)).start()
+        yield found
+        found.kill()
+
+
 @pytest.fixture
-def desk(shared_broker: Broker) -> Iterator[Desk]:
-    made = Desk(shared_broker.address)
+def desk(courier_bus: Broker) -> Iterator[Desk]:
+    made = Desk(courier_bus.address)
     yield made
     made.close()
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fakes.broker import until
+from fakes.broker import Broker, until
 from fakes.gateway import Gateway
 from fakes.hermes import SESSION, MessageEvent, Platform, SendResult, Town, dm, group
 from wakebus.broker import Refusal
@@ -340,9 +340,9 @@ def print_refused(gateway: Gateway, channel: str, text: str = "x", **fields: str
     return gateway.sender.wait(id, 5).reason
 
 
-def test_a_print_that_is_rejected(town: Town, make_gateway: MakeGateway) -> None:
+def test_a_print_that_is_rejected(town: Town, make_gateway: MakeGateway, broker: Broker) -> None:
     """HERMES-3.8: a dead letter with the platform's words; no line on our own terminal."""
-    gateway = make_gateway(NOTE)
+    gateway = make_gateway(NOTE, address=broker.address)  # where no courier is known
     town.adapter.sends = [SendResult(False, error="HTTP 403: no permission")]
     why = print_refused(gateway, DM1)
     assert why == f"not shown in {DM1}: HTTP 403: no permission"
