@@ -29,6 +29,7 @@ from wakebus.plugin.receive.answers import describe_route, not_sent
 from wakebus.plugin.receive.failure import (
     failure_line,
     failure_of_actions,
+    failure_of_answer,
     failure_of_turn,
     is_due,
     mark_failed,
@@ -311,7 +312,8 @@ class Dispatch:
         if trouble:
             told["context_error"] = trouble
         due = is_due(ours) and not (turn.mute and self._host.spoke(order))
-        if failed := failure_of_turn(turn, due=due):
+        failed = failure_of_turn(turn, due=due) or failure_of_answer(last.delivery.message, told)
+        if failed:
             mark_failed(ours, failed, turn.shown)
         self._report_turn(last, turn, told)
         fill_outcomes(ours, turn.outcome, told, [item.message.id for item in waiting.items])

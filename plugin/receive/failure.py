@@ -64,6 +64,17 @@ def failure_of_turn(turn: TurnResult, *, due: bool) -> str:
     return _reason("turn", str(error), last_line(*tails))
 
 
+def failure_of_answer(message: Message, told: Mapping[str, Any]) -> str:
+    """Return why the answer is not on its way to the message's chat, "" where it is."""
+    found = told.get("channel")
+    if not message.channel or not isinstance(found, Mapping):
+        return ""  # of one that is for nobody the beginning is kept
+    if found.get("result") not in ("not_sent", "rejected"):
+        return ""
+    why = sanitize_line(str(found.get("reason", found["result"])), MAX_SAID)
+    return f"the answer was not sent to {sanitize_line(message.channel, MAX_SAID)}: {why}"
+
+
 def failure_of_actions(actions: Sequence[Mapping[str, Any]]) -> str:
     """Return why all that was to be done failed, "" where that is not so."""
     found = [_failure_of_action(done) for done in actions]

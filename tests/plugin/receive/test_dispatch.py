@@ -21,6 +21,7 @@ from wakebus.broker import Client, Delivery, Later, Refusal
 from wakebus.broker.errors import Fenced, NotRunning
 from wakebus.broker.protocol.message import Message
 from wakebus.plugin.receive import dispatch as dispatch_module
+from wakebus.plugin.receive.answers import Answers, not_sent
 
 MakeHost = Callable[..., Host]
 MakeBroker = Callable[..., Broker]
@@ -614,3 +615,17 @@ def test_rules_change_between_messages(make_host: MakeHost) -> None:
     path = host.folder / "bus-rules.yaml"
     path.write_text(json.dumps({"callbacks": [{"match_type": ["a", "note"], "print": True}]}))
     assert host.do("x", type="note")["rule"] == "1: a, note"
+
+
+def test_an_answer_that_the_courier_does_not_take(
+    make_host: MakeHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """RULES-8.8: the message is dead, with the reason, and the answer's beginning is kept."""
+    refused = not_sent("its mailbox is full")
+    monkeypatch.setattr(Answers, "to_chat", lambda *given: dict(refused))
+    host = make_host({"match_type": "t", "context": True, "reply": "channel"}, command="echo yes")
+    id = host.send("x", type="t", channel="console:team")
+    outcome = host.outcome(id, failed=True)
+    assert outcome["channel"]["text"] == "yes" and outcome["turn"]["exit"] == 0
+    reason = host.sender.wait(id, 5).reason
+    assert reason == "the answer was not sent to console:team: its mailbox is full"

@@ -235,3 +235,14 @@ def test_what_the_host_has_shown_there_itself(
 def test_was_failure(reason: str, was: bool) -> None:
     """RULES-8.5: what was refused before any work is no failure; its first one is told."""
     assert failure.was_failure(reason) is was
+
+
+def test_an_answer_that_nobody_takes(make: Callable[..., Message]) -> None:
+    """RULES-8.8: the courier does not accept it: a failure; not where no chat was to have it."""
+    lost = {"channel": {"result": "not_sent", "reason": "the mailbox is full"}}
+    message = make(channel="console:team")
+    why = failure.failure_of_answer(message, lost)
+    assert why == "the answer was not sent to console:team: the mailbox is full"
+    for told in ({}, {"channel": {"result": "queued"}}, {"channel": {"result": "uncertain"}}):
+        assert failure.failure_of_answer(message, told) == ""
+    assert failure.failure_of_answer(make(), lost) == ""
