@@ -23,11 +23,9 @@ from wakebus.broker.core.model import Figures
 from wakebus.broker.protocol.event import MAX_EVENT
 from wakebus.broker.server.socket_paths import SocketPaths, make_again
 from wakebus.broker.settings import Settings
-from wakebus.broker.system.log_file import RepeatFilter
 from wakebus.broker.system.private_files import CannotStart
 
 log = logging.getLogger("wakebus.events")
-log.addFilter(RepeatFilter())
 
 _INSIDE: Final = "inproc://events"
 _CONTROL: Final = "inproc://events-control"

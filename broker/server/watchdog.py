@@ -24,11 +24,10 @@ from wakebus.broker.store.recovery import lost_files
 from wakebus.broker.store.store import Store
 from wakebus.broker.system.durable_file import replace_file
 from wakebus.broker.system.lock_file import LOCK, lock_again
-from wakebus.broker.system.log_file import RepeatFilter, reopen_log
+from wakebus.broker.system.log_file import reopen_log
 from wakebus.broker.system.private_files import is_same_file
 
 log = logging.getLogger("wakebus.watchdog")
-log.addFilter(RepeatFilter())
 
 LOOK_S: Final = 0.5
 

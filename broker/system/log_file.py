@@ -1,7 +1,8 @@
 """
 The logs of the broker and of its services (PROTOCOL.md section 1).
 
-Rule 1: they rotate, so that no disk is filled. Rule 2: what goes wrong with one harms nobody.
+Rule 1: they rotate, so that no disk is filled. Rule 2: what goes wrong with one harms nobody. Rule
+3: what comes again and again is told once, and again after it was quiet for a minute.
 """
 
 import logging
@@ -28,15 +29,16 @@ class _RotatingLog(logging.handlers.RotatingFileHandler):
 
 
 class RepeatFilter(logging.Filter):
-    """Lets a line through that has not come for `QUIET_S` seconds: what is looked at twice a second
-    is told once."""
+    """Keeps back a line that came less than `QUIET_S` ago: what is met again and again."""
 
     def __init__(self) -> None:
         super().__init__()
         self._last: dict[str, float] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether it is news."""
+        """Whether it is news; a fault, with its traceback, always is."""
+        if record.exc_info:
+            return True
         now, text = time.monotonic(), record.getMessage()
         self._last = {line: t for line, t in self._last.items() if now - t < QUIET_S}
         is_news = text not in self._last
@@ -59,6 +61,7 @@ def start_log(path: Path, chosen: Settings, console: bool) -> None:
     form = logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
     for handler in handlers:
         handler.setFormatter(form)
+        handler.addFilter(RepeatFilter())
 
 
 def reopen_log(logger: logging.Logger | None) -> None:

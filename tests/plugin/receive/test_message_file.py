@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,34 @@ def test_a_killed_process_leaves_a_file_until_the_next_listener(bus: Path) -> No
         remove_stale_files()
         assert Path(mine).read_bytes() == b"mine"
     assert sorted((bus / "tmp").iterdir()) == sorted(others)
+
+
+def test_a_file_of_another_container_stays(bus: Path) -> None:
+    """RULES-6.2: its pid is nobody's here; it is in use as long as it is locked."""
+    bus.mkdir()
+    with message_file(b"theirs") as path:
+        theirs = Path(path).rename(bus / "tmp" / f"{2**22 + 1}-x.json")
+        remove_stale_files()
+        assert theirs.read_bytes() == b"theirs"
+        theirs.rename(path)
+    theirs.write_bytes(b"left")
+    remove_stale_files()
+    assert not theirs.exists()
+
+
+def test_a_temporary_folder_that_others_may_write(
+    bus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """RULES-6.2, PROTOCOL-1.18: what a command reads there could be another user's words."""
+    (temp := tmp_path / "temp").mkdir()
+    temp.chmod(0o777)
+    monkeypatch.setattr(tempfile, "tempdir", str(temp))
+    with pytest.raises(OSError, match=f"o-w {temp} .*TMPDIR"):
+        with message_file(b"x"):
+            pass
+    temp.chmod(0o1777)
+    with message_file(b"x") as path:
+        assert Path(path).parent == temp
 
 
 def test_a_bus_folder_that_takes_nothing(bus: Path) -> None:
