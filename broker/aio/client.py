@@ -194,12 +194,17 @@ class AsyncClient(ClientStatus):
     # --- events ---------------------------------------------------------------------------
 
     async def publish(
-        self, topic: str, fields: Mapping[str, Any] | None = None, *, confirm: bool = False
+        self,
+        topic: str,
+        fields: Mapping[str, Any] | None = None,
+        *,
+        confirm: bool = False,
+        token: str | None = None,
     ) -> None:
         """Publish an event, as `Client.publish` does: without `confirm` only the first waits."""
         self._runner.bind()
         if confirm:
-            await self._runner.run(self._core.calls.publish(topic, fields))
+            await self._runner.run(self._core.calls.publish(topic, fields, token))
         else:
             await self._runner.first_in_thread(
                 lambda: self._core.topics().publish(topic, fields, self._timeout)

@@ -252,12 +252,14 @@ class Calls:
 
     # --- events ---------------------------------------------------------------------------
 
-    def publish(self, topic: str, fields: Mapping[str, Any] | None) -> Call[None]:
+    def publish(
+        self, topic: str, fields: Mapping[str, Any] | None, token: str | None = None
+    ) -> Call[None]:
         """Have the broker publish an event; it returns once that has handed it on."""
         from wakebus.broker.pubsub.publisher import one_shot
 
         try:
-            yield BrokerRequest("publish", one_shot(topic, fields))
+            yield BrokerRequest("publish", {**one_shot(topic, fields), **_given(token=token)})
         except TimedOut as exc:
             error = Undecided(f"{exc.text}; {topic} may have been published", id="")
             error.data["step"] = "Publish it again if it does no harm when it comes twice."

@@ -114,7 +114,12 @@ class Client(ClientStatus):
     # --- events (EVENTS.md) ---------------------------------------------------------------
 
     def publish(
-        self, topic: str, fields: Mapping[str, Any] | None = None, *, confirm: bool = False
+        self,
+        topic: str,
+        fields: Mapping[str, Any] | None = None,
+        *,
+        confirm: bool = False,
+        token: str | None = None,
     ) -> None:
         """
         Publish an event: `fields`, with `type`, `ts` and `src` where they are not given.
@@ -123,13 +128,14 @@ class Client(ClientStatus):
         `timeout` seconds, for the broker and its subscriptions. While the broker is away events
         are dropped and counted in `dropped`; once it is back they go out again.
         `confirm`: return once the broker has handed the event on; for programs that end at once.
+        `token`, with `confirm`: of the turn that publishes; a loop by way of events is seen by it.
 
         Raises BadTopic, Refused (`bus.**`), BadMessage, TooBig (64 KiB); NotRunning until the
         broker has been there once. With `confirm` also NotNow, and Undecided: written, but the
         broker said nothing in time.
         """
         if confirm:
-            self._run(self._core.calls.publish(topic, fields))
+            self._run(self._core.calls.publish(topic, fields, token))
         else:
             self._core.topics().publish(topic, fields, self.timeout)
 

@@ -38,8 +38,13 @@ class PausedPair(NamedTuple):
 
 
 def is_guarded(message: Message) -> bool:
-    """Whether a turn caused this message and it may start another."""
-    return message.hops > 0 and message.type not in EXEMPT
+    """
+    Whether a turn caused this message and it may start another.
+
+    What an endpoint sends itself for an event that others' turns caused is no loop of its own yet.
+    """
+    others = message.sender == message.to and message.path and message.to not in message.path
+    return message.hops > 0 and message.type not in EXEMPT and not others
 
 
 def ends_pauses(message: Message) -> bool:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from wakebus.broker.core.mailbox import Mailbox
 from wakebus.broker.core.timers import Timer
 from wakebus.broker.errors import WakebusError
+from wakebus.broker.protocol.message import MAX_PATH
 from wakebus.broker.settings import Settings
 from wakebus.broker.store.group_commit import Writer
 from wakebus.broker.system.processes import Process, process_of
@@ -134,6 +135,11 @@ class TokenOwner(NamedTuple):
     id: str
     hops: int
     path: tuple[str, ...]
+
+    @property
+    def path_on(self) -> tuple[str, ...]:
+        """The path of what it causes."""
+        return (*self.path, self.endpoint)[-MAX_PATH:]
 
 
 class Waiter:

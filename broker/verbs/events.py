@@ -9,7 +9,7 @@ for a connection is bounded, also for one that says nothing but lies.
 
 from wakebus.broker.core.broker_events import is_ours
 from wakebus.broker.core.hub import Hub
-from wakebus.broker.core.model import ClientRequest
+from wakebus.broker.core.model import ClientRequest, digest
 from wakebus.broker.errors import BadMessage, Busy, Refused
 from wakebus.broker.protocol.event import check_numbers, encode, stamp
 from wakebus.broker.protocol.message import INSTANCE
@@ -26,6 +26,9 @@ def publish(hub: Hub, request: ClientRequest) -> None:
     if not isinstance(fields, dict):
         raise BadMessage("event: an object")
     pub, n = check_numbers(payload.get("pub"), payload.get("n"))
+    token = payload.get("token")
+    if isinstance(token, str) and (turn := hub.token_owners.get(digest(token))):
+        fields = {**fields, "turn": {"id": turn.id, "hops": turn.hops + 1, "path": turn.path_on}}
     if not hub.events.publish(encode(topic, pub, n, stamp(topic, fields, hub.clock.wall()))):
         raise Busy("more events are waiting than the broker takes; try again in a second")
     hub.reply(request, {"topic": topic})

@@ -109,9 +109,8 @@ def _origin(hub: Hub, request: ClientRequest, message: Message) -> tuple[Message
 
 
 def _caused_by(turn: TokenOwner, message: Message) -> Message:
-    path = (*turn.path, turn.endpoint)[-messages.MAX_PATH :]
     hops = min(turn.hops + 1, messages.MAX_HOPS)
-    return message._replace(sender=turn.endpoint, cause=turn.id, hops=hops, path=path)
+    return message._replace(sender=turn.endpoint, cause=turn.id, hops=hops, path=turn.path_on)
 
 
 def _pause(hub: Hub, pair: PausedPair, id: str) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wakebus.broker import Client, Delivery
 from wakebus.broker.errors import WakebusError
+from wakebus.broker.protocol import message as messages
 from wakebus.broker.protocol.message import MAX_CHANNEL, Message
 from wakebus.plugin.rules.load import RulesFile
 from wakebus.plugin.rules.match import first_match
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 TOPIC: Final = "topic"  # the body's field by which a record is known
 MAX_TYPE: Final = 128
 SEEN: Final = 10_000  # events remembered, to take each once; one SUB holds 2,000
+_PLAIN: Final = {"id": "event", "ts": 0, "from": "event", "to": "event", "body": {}}
 _STAMPS: Final = frozenset({"type", "ts", "src"})
 
 
@@ -124,7 +126,7 @@ class RuleSubscriptions:
             return
         if first_match(self._rules.current(), probe, event.topic) is None:
             return
-        fields = {"outside_turn": True, **_session(event)}
+        fields = {**_turn_of(event), **_session(event)}
         try:
             self._client.send(self._endpoint, body, sender=self._endpoint, **fields)
             self._said = ""
@@ -140,6 +142,21 @@ class RuleSubscriptions:
         if self._said != kind:  # once per kind until one gets through: a flood needs no flood
             self._said = kind
             self._say(f"· {text} ({self.lost} since the start)")
+
+
+def _turn_of(event: "Event") -> Mapping[str, Any]:
+    """Return what caused an event, where the broker says that a turn did (EVENTS-3.5)."""
+    turn = event.envelope.get("turn")
+    if not isinstance(turn, dict):
+        return {"outside_turn": True}
+    told = {"cause": turn.get("id"), "hops": turn.get("hops"), "path": turn.get("path")}
+    try:
+        checked = messages.from_wire({**_PLAIN, **told})
+    except WakebusError:  # somebody's own field
+        return {"outside_turn": True}
+    if checked.cause is None:
+        return {"outside_turn": True}
+    return {"cause": checked.cause, "hops": checked.hops, "path": checked.path}
 
 
 def _session(event: "Event") -> Mapping[str, Any]:

@@ -249,6 +249,21 @@ def test_the_life_of_a_message(broker: Broker, peers: MakePeer, subscriber: Open
     assert "secret" not in str(heard)
 
 
+def test_an_event_of_a_turn(broker: Broker, peers: MakePeer, subscriber: Open) -> None:
+    """PROTOCOL-11.2, EVENTS-3.5: whose turn published it; of none that is open, nothing is said."""
+    worker, peer = peers(broker), peers(broker)
+    worker.register("worker")
+    id = peer.send("worker")["id"]
+    delivery = worker.take()
+    worker.say("started", delivery, token="the-workers-token", hops=2, path=["human"])
+    socket = subscriber(broker, peer, b"t9.")
+    for n, token in enumerate(("the-workers-token", "never-was-a-token", None, 5), 1):
+        payload = {"topic": "t9.a", "event": {"turn": "mine"}, "pub": PUB, "n": n}
+        peer.ask("publish", **payload, token=token)
+    turns = [decode(take(socket)).envelope["turn"] for _ in range(4)]
+    assert turns == [{"id": id, "hops": 3, "path": ["human", "worker"]}, *["mine"] * 3]
+
+
 def test_a_paused_loop(broker: Broker, peers: MakePeer, subscriber: Open) -> None:
     """EVENTS-6.6: once per pause, with the message that was one too many."""
     peer = peers(broker)

@@ -31,6 +31,13 @@ def test_what_is_guarded() -> None:
     assert not any(is_guarded(message(type=t)) for t in ("ack", "progress", "answer", "say"))
 
 
+def test_what_an_event_becomes() -> None:
+    """A message to oneself for what others' turns did is no loop; for one's own it is."""
+    assert not is_guarded(message("a", "a", hops=5, path=("x", "y")))
+    assert is_guarded(message("a", "a", hops=5, path=("x", "a", "y")))
+    assert is_guarded(message("a", "a", hops=5)) and is_guarded(message(hops=5, path=("x", "y")))
+
+
 def test_whose_message_ends_a_pause() -> None:
     """A person's: caused by no turn, no answer of a type, and not an endpoint's to itself."""
     assert ends_pauses(message(hops=0)) and ends_pauses(message(hops=0, type="directive"))

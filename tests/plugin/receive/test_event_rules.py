@@ -195,6 +195,34 @@ def test_what_the_bus_says_of_us_starts_nothing(make_host: MakeHost, publisher: 
     assert f'"to": "{host.name}"' not in host.printed.getvalue()
 
 
+def test_turns_that_start_each_other_by_events(
+    make_host: MakeHost, shared_broker: Broker, publisher: Client, tmp_path: Path
+) -> None:
+    """EVENTS-3.5, PROTOCOL-4.15: one that publishes what starts it has four turns, and is told."""
+    rule = {"match_topic": "again.*", "context": True, "coalesce_ms": 0}
+    root = shared_broker.env["HERMES_BUS_ROOT"]
+    command = f'echo >> "$FOLDER/turns"; HERMES_BUS_ROOT={root} wakebus publish again.x'
+    host, following = make_host(rule, command=command)
+    publisher.publish("again.first", confirm=True)
+    until(lambda: following.lost)
+    assert (tmp_path / "turns").read_text().count("\n") == 4
+    paused = [one for one in publisher.status()["paused"] if one["from"] == host.name]
+    assert [(one["to"], "to itself" in one["reason"]) for one in paused] == [(host.name, True)]
+    publisher.publish("again.by_a_person", confirm=True)
+    until(lambda: (tmp_path / "turns").read_text().count("\n") == 5)
+
+
+def test_events_of_others_turns_are_no_loop(make_host: MakeHost, publisher: Client) -> None:
+    """EVENTS-3.5, PROTOCOL-4.15: as many as come; what looks like a turn and is none, too."""
+    host, following = make_host({"match_topic": "busy.*", "print": "always"})
+    turns: list[Any] = [{"id": "m1", "hops": 1, "path": ["other"]}] * 8
+    turns += [{"id": "m1", "hops": "many", "path": []}, {"hops": 9, "path": [host.name]}, "left"]
+    for turn in turns:
+        publisher.publish("busy.x", {"turn": turn}, confirm=True)
+    until(lambda: host.printed.getvalue().count("\n") == len(turns))
+    assert following.lost == 0
+
+
 def test_two_endpoints_do_not_feed_each_other(make_host: MakeHost, publisher: Client) -> None:
     """RULES-2.8: what an event becomes elsewhere is an event to nobody."""
     rule = {"match_topic": "bus.message.**", "print": "always"}
