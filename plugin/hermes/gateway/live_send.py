@@ -151,7 +151,7 @@ class LiveSender:
 
     def _patiently(self, chat: _Chat, text: str, by_courier: Callable[[Told], Told] | None) -> Told:
         """Send one message; while it is certainly not sent, again, then by the other way."""
-        began, pause, tries = time.monotonic(), PAUSE_S, 1
+        began, pause, tries, courier_said = time.monotonic(), PAUSE_S, 1, ""
         told = self._by_adapter(chat, text)
         while told["result"] == "not_sent":
             asked, last = told.get("retry_after"), told.get("hopeless", False)
@@ -161,17 +161,16 @@ class LiveSender:
                 second = by_courier(told)
                 if second["result"] != "not_sent":
                     return second
-                told, by_courier = {**told, "reason": second["reason"]}, None
+                courier_said, by_courier = second["reason"].removeprefix(told["reason"]), None
             if last or due > (ASKED_S if asked else AGAIN_S):
                 if why := self._hermes.platform_away(chat.channel.platform, chat.source):
                     raise NotNow(why)
-                return {**told, "reason": f"{told['reason']} (tried {tries} times)"}
+                reason = f"{told['reason']} (tried {tries} times){courier_said}"
+                return {**told, "reason": reason}
             if self._stop.wait(wait):
                 raise NotRunning(STOPPING)
-            other, tries, pause = told["reason"], tries + 1, min(2 * pause, LONGEST_PAUSE_S)
+            tries, pause = tries + 1, min(2 * pause, LONGEST_PAUSE_S)
             told = self._by_adapter(chat, text)
-            if told["result"] == "not_sent" and by_courier is None:
-                told["reason"] = other
         return told
 
     def _by_courier(

@@ -75,8 +75,8 @@ def stop() -> threading.Event:
 def show(
     town: Town, courier: Courier, stop: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> Print:
-    """Return a printer of a text in a channel, for which half a minute is half a second."""
-    quick = {"PAUSE_S": 0.01, "SOON_S": 0.05, "AGAIN_S": 0.5, "ASKED_S": 1.0}
+    """Return a printer of a text in a channel, for which half a minute is a second."""
+    quick = {"PAUSE_S": 0.01, "SOON_S": 0.6, "AGAIN_S": 1.2, "ASKED_S": 2.0}
     for name, seconds in quick.items():
         monkeypatch.setattr(live_send, name, seconds)
     environ = {"DINGTALK_HOME_CHANNEL": "env1", "MATTERMOST_TOKEN": "secret-of-the-bot"}
@@ -198,6 +198,8 @@ def test_a_platform_that_stays_down(town: Town, show: Print, courier: Courier) -
     assert missed["result"] == "not_sent" and courier.asked == 2
     assert "Cannot connect" in missed["reason"] and "no courier" in missed["reason"]
     assert "(tried " in missed["reason"] and town.adapter.posts == []
+    town.adapter.sends = [REFUSED, *[SendResult(False, error="HTTP 429: slow")] * 99]
+    assert show("mattermost:grp1")["reason"].startswith("HTTP 429: slow (tried ")
 
 
 def test_a_stop_while_it_waits(
