@@ -53,8 +53,9 @@ def test_colour_only_for_a_terminal_that_wants_it(desk: Desk, name: str) -> None
 
 def test_what_a_peer_wrote_steers_nothing(desk: Desk, name: str) -> None:
     """Only our own bold is left of all escapes; nobody who reads it is no traceback."""
-    words = ("--to", name, "--queue", "--from", "ci", "--id", name)
-    desk.sent(*words, "--type", "t→\u202e\u200b", "--channel", "console:x\u202e→", "text")
+    odd = {"type": "t→\u202e\u200b", "channel": "console:x\u202e→"}  # no command sends that
+    with desk.client() as bus:
+        bus.send(name, {"text": "text", **odd}, sender="ci", id=name, queue=True)
     shown = in_terminal(desk, "wakebus", "trace", name)
     assert "t→" in shown and not {"\u202e", "\u200b"} & set(shown)
     assert set(re.findall("\x1b[^m]*m", shown)) == {"\x1b[1m", "\x1b[0m"}
