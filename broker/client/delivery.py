@@ -25,7 +25,8 @@ class Arrival:
     there; `redelivered`: a receiver may have had it before, and handled it, for all that the broker
     can know (PROTOCOL-6.2); `started_before`: and said that work began. `asks`: the sender waits
     for an answer; `sender_known`: the sender is an endpoint; `claimed`: the sender is not proven;
-    `retried`: how often it was a dead letter and brought back.
+    `retried`: how often it was a dead letter and brought back. `failures`: how often work on it
+    failed since (`Later.failed`), the last time because of `failed`.
     """
 
     def __init__(self, payload: dict[str, Any], name: str) -> None:
@@ -39,6 +40,8 @@ class Arrival:
         self.sender_known = payload.get("sender_known") is True
         self.claimed = payload.get("claimed") is True
         self.retried = int(payload.get("retried", 0))
+        self.failures = int(payload.get("failures", 0))
+        self.failed = str(payload.get("failed", ""))
         self.takes_more = False
         self.lost = False  # `started` found that it is no longer ours
 

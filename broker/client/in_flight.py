@@ -152,6 +152,8 @@ class InFlight:
 
     def _acknowledge(self, delivery: Delivery, outcome: Outcome) -> None:
         verb, fields = ack_of(outcome)
+        if "failed" in fields:  # said again to a new broker it must not count twice
+            fields["failures"] = delivery.failures + 1
         ack = PendingAck(delivery, verb, fields, partial(self._acknowledged, delivery, verb))
         with self._lock:
             self._acks[delivery.name, delivery.message.id] = ack

@@ -76,7 +76,7 @@ def _fetched(hub: Hub, endpoint: Endpoint, entry: MailboxEntry, generation: int,
             give_up(hub, endpoint, entry, DeliveryEvent.UNREADABLE, UNREADABLE)
     elif isinstance(row, dict) and endpoint.holder and not hub.unstored:
         entry.sent = True
-        _deliver(hub, endpoint, entry, bytes_of(row["message"]), row["retried"])
+        _deliver(hub, endpoint, entry, bytes_of(row["message"]), row)
     elif row is None:
         log.error("message %s has vanished from the store", entry.id)
         endpoint.mailbox.remove(entry.id)
@@ -86,8 +86,9 @@ def _fetched(hub: Hub, endpoint: Endpoint, entry: MailboxEntry, generation: int,
 
 
 def _deliver(
-    hub: Hub, endpoint: Endpoint, entry: MailboxEntry, blob: bytes, retried: int = 0
+    hub: Hub, endpoint: Endpoint, entry: MailboxEntry, blob: bytes, row: Row | None = None
 ) -> None:
+    """Send it to the holder. `row`: its columns, of what was here before."""
     holder = endpoint.holder
     assert holder is not None
     head: dict[str, Any] = {
@@ -100,8 +101,10 @@ def _deliver(
         "claimed": entry.claimed,
         "sender_known": hub.known(entry.sender),
     }
-    if retried:
-        head["retried"] = retried
+    if row and row["retried"]:
+        head["retried"] = row["retried"]
+    if row and row["failures"]:
+        head |= {"failures": row["failures"], "failed": row["reason"] or ""}
     frame = wire.encode_around("deliver", head, blob)
     if holder.conn is None or not hub.offer(holder.conn, frame):
         # Its pipe is full or gone: `resume_deliveries` or the next registration asks again.

@@ -33,6 +33,7 @@ class MailboxEntry:
         "deadline",
         "deaths",
         "deferred",
+        "failures",
         "foreseen",
         "generation",
         "hops",
@@ -60,7 +61,7 @@ class MailboxEntry:
         self.seq, self.id, self.lane, self.size = seq, id, lane, size
         self.deadline, self.accepted = deadline, 0.0  # monotonic seconds, bus time
         self.state = DeliveryState.QUEUED
-        self.deaths = 0
+        self.deaths = self.failures = 0
         self.redelivered = self.started_before = self.asks = self.claimed = False
         self.out = self.more = self.quarantined = False
         self.sent = self.foreseen = False  # the store knows that it may have left; is being told
@@ -113,12 +114,12 @@ class MailboxEntry:
 
 
 class _Lane:
-    __slots__ = ("deferred", "held_until", "listed", "out", "waiting")
+    __slots__ = ("deferred", "held_by", "held_until", "listed", "out", "waiting")
 
     def __init__(self) -> None:
         self.waiting: deque[MailboxEntry] = deque()
         self.out: dict[str, MailboxEntry] = {}
-        self.held_until = 0.0
+        self.held_until, self.held_by = 0.0, ""  # for which message it waits until then
         self.listed = False  # stands in `_ready`
         self.deferred = ("", "")  # the message that held the lane up last, and why
 
@@ -306,6 +307,8 @@ class Mailbox:
             lane.deferred = ("", "")  # it got through: what waits now waits for another reason
         if entry in lane.waiting:
             lane.waiting.remove(entry)
+        if lane.held_by == id:
+            lane.held_until = 0.0
         self._list(entry.lane, lane)
         self._drop_empty(entry.lane, lane)
         return entry
@@ -319,10 +322,15 @@ class Mailbox:
         place = next((i for i, e in enumerate(lane.waiting) if e.seq > entry.seq), None)
         lane.waiting.insert(len(lane.waiting) if place is None else place, entry)
         if held_until:
-            lane.held_until = held_until
-            heappush(self._held, (held_until, entry.lane))
+            self.hold_lane(entry, held_until)
         else:
             self._list(entry.lane, lane)
+
+    def hold_lane(self, entry: MailboxEntry, until: float) -> None:
+        """Let nothing of this message's lane go out before `until` (monotonic)."""
+        lane = self._lanes[entry.lane]
+        lane.held_until, lane.held_by = until, entry.id
+        heappush(self._held, (until, entry.lane))
 
     def defer(self, id: str, why: str, held_until: float) -> None:
         """Its receiver wants it later, for this reason; so does all of its lane wait."""

@@ -5,6 +5,9 @@ Rule 1: before any other thread has the store. Rule 2: no bodies are read, but t
 and, by SQLite, of what waits for ephemeral names.
 """
 
+from functools import partial
+
+from wakebus.broker.core.dispatch import dispatch
 from wakebus.broker.core.hub import Hub
 from wakebus.broker.core.mailbox import MailboxEntry
 from wakebus.broker.core.model import Endpoint, Holder, TokenOwner
@@ -20,7 +23,7 @@ def restore_hub(hub: Hub, store: Store) -> None:
     now, bus = hub.clock.mono(), hub.bus_time()
     for row in store.endpoints():
         hub.endpoints[row["name"]] = _endpoint(hub, row, now)
-    for_sessions = {*store.for_sessions()}
+    for_sessions, failed = {*store.for_sessions()}, store.failed_so_far()
     for row in store.open_messages():
         endpoint = hub.endpoint(row["endpoint"])
         deadline = now + max(0.0, row["deadline"] - bus)
@@ -29,8 +32,12 @@ def restore_hub(hub: Hub, store: Store) -> None:
         entry.quiet = entry.cancelled == f"cancelled by {entry.sender}"
         entry.announced = receipt_word(DeliveryState(row["state"]))
         endpoint.mailbox.add(entry)
+        entry.failures, due = failed.get(entry.id, (0, 0.0))
         if row["state"] != DeliveryState.QUEUED or row["redelivered"] & Redelivery.SENT:
             _restore_delivery(hub, endpoint, entry, row, store)
+        elif due > bus:
+            endpoint.mailbox.hold_lane(entry, now + due - bus)
+            hub.timers.later(due - bus, partial(dispatch, hub, endpoint))
 
 
 def _restore_delivery(

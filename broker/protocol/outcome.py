@@ -24,12 +24,14 @@ class Later(NamedTuple):
     A handler's word: not now. It comes again after `after_s` seconds; only its lane waits.
 
     work: `none`, where for certain nothing of it has been done, `maybe`, where it may have been;
-    "": nothing is said of that, and a start that was told counts as work.
+    "": nothing is said of that, and a start that was told counts as work. failed: why work on it
+    failed, where it is to be tried again: that is counted and stored (`Delivery.failures`).
     """
 
     after_s: float
     reason: str = ""
     work: WorkDone = ""
+    failed: str = ""
 
 
 class Refusal(NamedTuple):
@@ -73,6 +75,8 @@ def ack_of(outcome: object) -> tuple[str, dict[str, Any]]:
         said = {"reason": plain(outcome.reason)[:200]} if outcome.reason else {}
         if isinstance(outcome.work, str) and outcome.work in WORK:
             said["work"] = outcome.work
+        if outcome.failed:
+            said["failed"] = plain(outcome.failed)
         return "later", {"after_s": _seconds(outcome.after_s), **said}
     if isinstance(outcome, Refusal):
         why = {"reason": plain(outcome.reason), "outcome": bounded(outcome.outcome)}

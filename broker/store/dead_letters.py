@@ -201,6 +201,8 @@ def _revive(db: sqlite3.Connection, id: str, now: float, line: str) -> Row | Non
         "redelivered": bool(row["redelivered"] or row["state"] == DeliveryState.REFUSED),
         "started_before": in_doubt(row),
         "retried": row["retried"] + 1,
+        "failures": 0,
+        "due": 0,
         **dict.fromkeys(("done", "reason", "outcome", "token")),
     }
     names, told = "".join(f"{name}=?, " for name in changes), channel_step(row) + line

@@ -199,6 +199,13 @@ class Store:
             " WHERE done IS NULL ORDER BY seq"
         )
 
+    def failed_so_far(self) -> dict[str, tuple[int, float]]:
+        """Return how often work on each open message failed, and when it is due (bus time)."""
+        rows = self._all(
+            "SELECT id, failures, due FROM message WHERE failures > 0 AND done IS NULL"
+        )
+        return {row["id"]: (row["failures"], row["due"]) for row in rows}
+
     def for_sessions(self) -> list[str]:
         """Return the ids of open messages for one session each, among those of ephemeral names."""
         rows = self._all(

@@ -62,6 +62,8 @@ def receipt_of_row(row: Mapping[str, Any]) -> dict[str, Any]:
         data["outcome"] = outcome
     if row.get("reason"):
         data["reason"] = row["reason"]
+    if row.get("failures"):
+        data["failures"] = row["failures"]
     if row.get("fresh") is False:
         data["duplicate"] = True
     return data

@@ -9,7 +9,7 @@ delivery belongs to one holder and epoch; what another one says of it is `fenced
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from wakebus.broker.core.dispatch import commit_end, dispatch, do_nothing
 from wakebus.broker.core.hub import Hub
@@ -28,6 +28,8 @@ from wakebus.broker.protocol.delivery_state import (
 )
 from wakebus.broker.protocol.message import MAX_HOPS, MAX_PATH, check_name
 from wakebus.broker.protocol.outcome import MAX_LATER_S, MAX_OUTCOME, MAX_REASON, WORK
+
+MAX_FAILURES: Final = 1_000_000  # that a client may say there were
 
 
 def _entry(hub: Hub, request: ClientRequest) -> tuple[Endpoint, MailboxEntry | None, str]:
@@ -153,17 +155,17 @@ def refused(hub: Hub, request: ClientRequest) -> None:
     """Verb `refused`: the receiver will never take it; it becomes a dead letter."""
     endpoint, entry, id = _entry(hub, request)
     outcome = _outcome(request.payload)
-    reason = (_reason(request) or "refused by its receiver")[:MAX_REASON]
+    reason = (_text(request, "reason") or "refused by its receiver")[:MAX_REASON]
     quiet = request.payload.get("notice", True) is False
     line = hub.log_line("refused", by=endpoint.name, pid=_pid(endpoint), reason=reason)
     _finish(hub, request, endpoint, entry, id, DeliveryState.REFUSED, line, outcome, reason, quiet)
 
 
-def _reason(request: ClientRequest) -> str:
-    reason = request.payload.get("reason")
-    if reason is not None and not isinstance(reason, str):
-        raise BadMessage("`reason` is a text")
-    return reason or ""
+def _text(request: ClientRequest, field: str) -> str:
+    text = request.payload.get(field)
+    if text is not None and not isinstance(text, str):
+        raise BadMessage(f"`{field}` is a text")
+    return text or ""
 
 
 def _outcome(payload: Mapping[str, Any]) -> str | None:
@@ -217,7 +219,11 @@ def _finish(
 
 
 def later(hub: Hub, request: ClientRequest) -> None:
-    """Verb `later`: not now; comes again after `after_s`, only its lane waits. No attempt."""
+    """
+    Verb `later`: not now; comes again after `after_s`, only its lane waits. No attempt.
+
+    `failed`: work on it failed, for this reason, and is to be tried again.
+    """
     endpoint, entry, id = _entry(hub, request)
     after = request.payload.get("after_s")
     if (
@@ -226,7 +232,9 @@ def later(hub: Hub, request: ClientRequest) -> None:
         or not 0 <= after <= MAX_LATER_S
     ):
         raise BadMessage(f"later: `after_s` is a number of seconds from 0 to {MAX_LATER_S:g}")
-    why, work = _reason(request)[:200], request.payload.get("work", "")
+    failed, failures = _failed(request)
+    why = (failed or _text(request, "reason"))[:200]
+    work = request.payload.get("work", "")
     if work != "" and not (isinstance(work, str) and work in WORK):
         raise BadMessage("later: `work` is `none` (nothing was done) or `maybe`")
     answer = partial(hub.reply, request, {"id": id})
@@ -240,12 +248,25 @@ def later(hub: Hub, request: ClientRequest) -> None:
     entry.state, entry.sent = NEXT[entry.state, DeliveryEvent.LATER], False
     endpoint.mailbox.defer(id, why, hub.clock.mono() + max(after, 0.001))
     entry.work = work or entry.work
-    said = {"reason": why, "work": work}
+    columns: dict[str, Any] = {"token": None}
+    said: dict[str, Any] = {"reason": why, "work": work}
+    if failed:
+        entry.failures = failures or entry.failures + 1
+        said["failures"] = entry.failures
+        columns |= {"failures": entry.failures, "reason": failed, "due": hub.bus_time() + after}
     facts = {"after_s": after, **{name: value for name, value in said.items() if value}}
     line = hub.log_line("later", by=endpoint.name, pid=_pid(endpoint), **facts)
-    _record(hub, endpoint, entry, line, answer, token=None, **entry.past)
+    _record(hub, endpoint, entry, line, answer, **columns, **entry.past)
     hub.timers.later(max(after, 0.001), lambda: dispatch(hub, endpoint))
     dispatch(hub, endpoint)  # its place in the window is free for another lane
+
+
+def _failed(request: ClientRequest) -> tuple[str, int]:
+    """Return why work failed, and how often by now; 0: once more."""
+    count = request.payload.get("failures", 0)
+    if type(count) is not int or not 0 <= count <= MAX_FAILURES:
+        raise BadMessage(f"later: `failures` is a whole number from 0 to {MAX_FAILURES}")
+    return _text(request, "failed")[:MAX_REASON], count
 
 
 def _pid(endpoint: Endpoint) -> int:

@@ -19,6 +19,7 @@ from wakebus.broker.core.waiters import (
     row_and_answer,
 )
 from wakebus.broker.errors import BadMessage, Busy, TimedOut, WakebusError
+from wakebus.broker.protocol.delivery_state import DeliveryState
 from wakebus.broker.store.rows import Row
 from wakebus.broker.store.store import Store
 from wakebus.broker.store.stored_json import receipt_of_row
@@ -80,8 +81,10 @@ def _time_out(hub: Hub, waiter: Waiter) -> None:
     def looked(result: RowAndAnswer | WakebusError) -> None:
         row, claimed = (None, None) if isinstance(result, WakebusError) else result
         state = receipt_of_row(row)["state"] if row else "unknown"
-        text = f"{waiter.id} is {state}, not yet {WANTS[waiter.want]}"
+        text = f"{waiter.id} is {state}, not yet {WANTS[waiter.want]}{_failed(hub, row)}"
         data = {"id": waiter.id, "state": state}
+        if row and row["failures"]:
+            data |= {"failures": row["failures"], "reason": row["reason"]}
         if waiter.want == "answer" and claimed:
             data["claimed"] = claimed["id"]
             text += f"; {claimed['id']} says it is from {claimed['sender']}, which is not proven"
@@ -91,3 +94,13 @@ def _time_out(hub: Hub, waiter: Waiter) -> None:
         return store.find(waiter.id), store.answer_to(waiter.id, claimed=True)
 
     hub.store.submit(find_claimed, looked)
+
+
+def _failed(hub: Hub, row: Row | None) -> str:
+    """Return what to tell of work that failed and is tried again, "" where none did."""
+    if not row or not row["failures"]:
+        return ""
+    left = row["due"] - hub.bus_time()
+    again = f", again in {left:.0f} s" if row["state"] == DeliveryState.QUEUED and left > 0 else ""
+    times = "once" if row["failures"] == 1 else f"{row['failures']} times"
+    return f"; it failed {times}{again}: {row['reason']}"

@@ -11,8 +11,9 @@ cut, and the label says where the whole is. Rule 6: the time for a text grows as
 import json
 import re
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
+from wakebus.broker import Delivery
 from wakebus.broker.protocol.message import Message
 from wakebus.plugin.processes.environment import cut
 from wakebus.plugin.rules.sanitize import sanitize, sanitize_line
@@ -45,7 +46,12 @@ _QUOTED: Final = "(quoted below)"
 
 
 class PromptItem(NamedTuple):
-    """A message on its way to a model: `text` is its rendered `context_format`."""
+    """
+    A message on its way to a model: `text` is its rendered `context_format`.
+
+    `retried`: how often it was a dead letter; `failures`: how many turns on it failed since, the
+    last for the reason `failed`, of `attempts` that its rule allows.
+    """
 
     message: Message
     text: str
@@ -53,6 +59,26 @@ class PromptItem(NamedTuple):
     redelivered: bool = False
     started_before: bool = False
     claimed: bool = False
+    retried: int = 0
+    failures: int = 0
+    failed: str = ""
+    attempts: int = 1
+
+    @classmethod
+    def of_delivery(cls, delivery: Delivery, text: str, attempts: int) -> Self:
+        """Return the item of what was delivered; `attempts`: as often as its rule allows work."""
+        return cls(
+            delivery.message,
+            text,
+            delivery.attempt,
+            delivery.redelivered,
+            delivery.started_before,
+            delivery.claimed,
+            delivery.retried,
+            delivery.failures,
+            delivery.failed,
+            attempts,
+        )
 
 
 def label(item: PromptItem, fence: str) -> str:
@@ -96,7 +122,7 @@ def _checked(fence: str) -> str:
 def _block(item: PromptItem, fence: str, limit: int) -> str:
     header = [_header(item.message, item.claimed), *_history(item)]
     lines = [_defused(line, fence) for line in header]
-    quoted = [_defused(line, fence) for line in _quoted(item.message)]
+    quoted = [_defused(line, fence) for line in _quoted(item)]
     body = _body(item, fence, limit)
     return "\n".join([*lines, f"--- {fence}", *quoted, body, f"--- end {fence}"])
 
@@ -131,17 +157,27 @@ def _plain(name: str, value: str) -> bool:
     return _PLAIN[name].match(value) is not None and sanitize(value) == value
 
 
-def _quoted(message: Message) -> list[str]:
-    odd = {name: sanitize_line(value, 100) for name, value in _odd(message).items()}
-    return [f"the sender's own words: {json.dumps(odd, ensure_ascii=False)}"] if odd else []
+def _quoted(item: PromptItem) -> list[str]:
+    odd = {name: sanitize_line(value, 100) for name, value in _odd(item.message).items()}
+    lines = [f"the sender's own words: {json.dumps(odd, ensure_ascii=False)}"] if odd else []
+    if item.failures:
+        why = json.dumps(sanitize_line(item.failed, 300), ensure_ascii=False)
+        lines.append(f"why the attempt before failed: {why}")
+    return lines
 
 
 def _history(item: PromptItem) -> list[str]:
-    if not item.redelivered and item.attempt <= 1:
-        return []
+    done = "Check what is done already."
+    before = [f"It was given up and is to be done again. {done}"] if item.retried else []
+    if item.failures:
+        number = item.failures + 1
+        attempt = f"Attempt {number} of {max(number, item.attempts)}"
+        before.append(f"{attempt}: the one before failed (why: quoted below). {done}")
+    if not (item.redelivered or item.attempt > 1) or (before and not item.started_before):
+        return before
     again = f"Delivered again (attempt {item.attempt})"
     if item.started_before:
-        return [f"{again}: work on it had started and was cut off. Check what is done already."]
+        return [*before, f"{again}: work on it had started and was cut off. {done}"]
     return [f"{again}: a receiver may have had it before; none said that work on it began."]
 
 

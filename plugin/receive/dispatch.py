@@ -27,6 +27,7 @@ from wakebus.plugin.prompt.prompt import build_prompt
 from wakebus.plugin.receive import agent_process, event_rules
 from wakebus.plugin.receive.answers import describe_route, not_sent
 from wakebus.plugin.receive.failure import (
+    attempts,
     failure_line,
     failure_of_actions,
     failure_of_answer,
@@ -34,6 +35,7 @@ from wakebus.plugin.receive.failure import (
     is_due,
     mark_failed,
     refusal,
+    retry_later,
     tells_chat,
 )
 from wakebus.plugin.receive.host import (
@@ -144,7 +146,7 @@ class Dispatch:
             return Later(CROWDED_S, "many senders wait for a turn of this session already")
         if chosen.context and not turn and (later := self._keep_context(delivery, chosen, outcome)):
             return later
-        if chosen.prints != "no":
+        if chosen.prints != "no" and not _tries_again(delivery, chosen):
             outcome["actions"].append(self._print(delivery, chosen))
         command = self._start_command(delivery, chosen, outcome["actions"])
         job = None
@@ -164,6 +166,9 @@ class Dispatch:
         worked = job is not None or any(done["what"] == "command" for done in outcome["actions"])
         if not worked:
             return Refusal(reason, outcome)
+        if later := retry_later(reason, outcome, chosen, delivery, time.time()):
+            self._terminal.show(f"· {delivery.message.id} failed; again in {later.after_s:.0f} s")
+            return later
         return self._refuse(delivery, chosen, reason, outcome, job)
 
     def _refuse(
@@ -223,7 +228,7 @@ class Dispatch:
         self, delivery: Delivery, chosen: Plan, actions: list[OutcomeFields]
     ) -> threading.Thread | None:
         rule = chosen.rule
-        if rule is None or rule.command is None:
+        if rule is None or rule.command is None or _tries_again(delivery, chosen):
             return None
         delivery.started()
 
@@ -284,14 +289,8 @@ class Dispatch:
         return job
 
     def _item(self, delivery: Delivery, chosen: Plan, done: OutcomeFields) -> PromptItem:
-        return PromptItem(
-            delivery.message,
-            self._render(chosen.context_format, delivery, "plain", done),
-            delivery.attempt,
-            delivery.redelivered,
-            delivery.started_before,
-            delivery.claimed,
-        )
+        text = self._render(chosen.context_format, delivery, "plain", done)
+        return PromptItem.of_delivery(delivery, text, attempts(chosen))
 
     def _run_turn(self, session: str, jobs: Sequence[Job], cancel: Cancel) -> bool:
         """Run one turn on `jobs`; return whether it was cut off. Raises NotRunning at a stop."""
@@ -353,6 +352,11 @@ class Dispatch:
         line = sanitize_line(f"· turn on {type_} from {message.sender} ({message.id}): {how}", 400)
         # What reaches nobody is at least read here.
         self._terminal.show(f"{line}\n{turn.answer}" if lost else line)
+
+
+def _tries_again(delivery: Delivery, chosen: Plan) -> bool:
+    """Whether this is one more turn on the message: what stands beside it has been done."""
+    return delivery.failures > 0 and chosen.context
 
 
 def _whole(outcome: OutcomeFields) -> OutcomeFields:

@@ -14,11 +14,12 @@ from typing import Any, Final
 
 from wakebus.adapters import channel as channels
 from wakebus.adapters.errors import DeliveryError
-from wakebus.broker import Refusal
+from wakebus.broker import Delivery, Later, Refusal
 from wakebus.broker.protocol.message import Message
 from wakebus.plugin.receive.host import Told, TurnResult
 from wakebus.plugin.receive.turn_queue import Job, OutcomeFields
 from wakebus.plugin.rules.match import Plan, is_notice
+from wakebus.plugin.rules.retry_time import delay_s
 from wakebus.plugin.rules.sanitize import sanitize_line
 
 MAX_SAID: Final = 200  # characters of what a program wrote last
@@ -162,6 +163,27 @@ def failure_line(message: Message, endpoint: str, reason: str) -> str:
 
 def _reason(what: str, error: str, said: str) -> str:
     return f"the {what} failed: {sanitize_line(error, MAX_SAID)}{f': {said}' if said else ''}"
+
+
+def attempts(plan: Plan) -> int:
+    """Return how often work on a message may be begun that fails each time."""
+    return 1 + (plan.rule.retries if plan.rule else 0)
+
+
+def retry_later(
+    reason: str, outcome: OutcomeFields, plan: Plan, delivery: Delivery, now: float
+) -> Later | None:
+    """
+    Return the word that has failed work tried again, None where its rule does not, or no more.
+
+    What a person stopped is not begun again by itself. `now`: Unix seconds.
+    """
+    rule, turn = plan.rule, outcome.get("turn", {})
+    if rule is None or delivery.failures >= rule.retries or turn.get("interrupted"):
+        return None
+    ends = (turn.get("stderr"), turn.get("stdout"), *(a.get("tail") for a in outcome["actions"]))
+    said = "\n".join([reason, *(str(end) for end in ends if end)])
+    return Later(delay_s(rule.retry_after, delivery.failures, said, now), failed=reason)
 
 
 def refusal(reason: str, outcome: OutcomeFields, *, notice: bool = True) -> Refusal:

@@ -23,6 +23,7 @@ REPLIES: Final[tuple[Reply, ...]] = get_args(Reply)
 ON_REDELIVERY: Final[tuple[OnRedelivery, ...]] = get_args(OnRedelivery)
 
 COMMAND_TIMEOUT_S: Final = 60.0
+RETRY_AFTER_S: Final = 30.0
 PLAIN: Final = "{text}"
 
 
@@ -54,6 +55,8 @@ class Rule:
     on_redelivery: OnRedelivery = "turn"
     timeout_s: float | None = None
     on_failure: OnFailure = OnFailure()
+    retries: int = 0
+    retry_after: float = RETRY_AFTER_S
     env: tuple[str, ...] = ()
     where: str = ""
     number: int = 0

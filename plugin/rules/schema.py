@@ -88,6 +88,13 @@ def _milliseconds(node: Node) -> int:
     return int(yaml_values.number(0, 600_000)(node))
 
 
+def _retries(node: Node) -> int:
+    count = yaml_values.number(0, 100)(node)
+    if count != int(count):
+        raise Wrong(yaml_values.line_of(node), "", f"{count:g} is no whole number")
+    return int(count)
+
+
 _RULE: Final[Mapping[str, Read]] = {
     "match_type": yaml_values.texts,
     "match_from": yaml_values.texts,
@@ -105,6 +112,8 @@ _RULE: Final[Mapping[str, Read]] = {
     "on_redelivery": yaml_values.one_of(ON_REDELIVERY),
     "timeout_s": yaml_values.number(0.1, 86_400),
     "on_failure": lambda node: node,  # a map of its own
+    "retries": _retries,
+    "retry_after": yaml_values.number(0.1, 86_400),
     "env": _variables,
 }
 _TOP: Final = ("bus", "role_map", "default_sender", "callbacks")
@@ -122,6 +131,8 @@ _NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
     "interrupt": ("context",),
     "timeout_s": ("command", "context"),
     "on_failure": ("command", "context"),
+    "retries": ("command", "context"),
+    "retry_after": ("retries",),
     "env": ("command",),
 }
 

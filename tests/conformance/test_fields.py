@@ -48,6 +48,8 @@ FIELDS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         **DELIVERY,
         "after_s": ("number",),
         "reason": ("null", "text"),
+        "failed": ("null", "text"),
+        "failures": ("number",),
         "work": ("text",),
     },
     "list": {},

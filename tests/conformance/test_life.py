@@ -1,5 +1,6 @@
 """PROTOCOL.md section 6: the life of a delivery, against real brokers and processes."""
 
+import re
 import subprocess
 import sys
 from typing import Any
@@ -194,6 +195,71 @@ def test_work_that_failed(peer: Peer, other: Peer, name: str) -> None:
     again = other.take()
     assert (again["retried"], again["started"], again["redelivered"]) == (1, False, True)
     assert "outcome" not in traced(peer, ids[True])
+
+
+def test_work_that_failed_is_tried_again(broker: Broker, peers: MakePeer) -> None:
+    """PROTOCOL-6.16: counted, stored with its time, told to who waits; anew after a retry."""
+    peer, holder = peers(broker), peers(broker)
+    holder.register("e")
+    id = peer.send("e", session="s")["id"]
+    delivery = holder.take()
+    assert "failures" not in delivery and "failed" not in delivery
+    holder.say("started", delivery)
+    holder.say("later", delivery, after_s=0.3, failed="exit 1", failures=1)
+    again = holder.take()
+    assert (again["failures"], again["failed"], again["attempt"]) == (1, "exit 1", 1)
+    assert (again["redelivered"], again["started"]) == (False, False)
+    holder.say("later", again, after_s=50, failed="x" * 1200)
+    peer.send("e", "behind it", session="s")
+    error = peer.error("wait", id=id, state="handled", timeout=0)
+    assert error.code == "timeout" and error.data["failures"] == 2
+    assert re.search(r"queued, not yet handled; it failed 2 times, again in \d\d s: x", error.text)
+    found = traced(peer, id)
+    assert (found["failures"], found["reason"]) == (2, "x" * 1000)
+    steps = [step for step in found["steps"] if step["what"] == "later"]
+    assert [step["failures"] for step in steps] == [1, 2] and steps[0]["reason"] == "exit 1"
+    broker.restart()
+    peer, holder = peers(broker), peers(broker)
+    holder.register("e", takeover=True)
+    other = peer.send("e", "of another lane", session="t")["id"]
+    assert holder.take()["message"]["id"] == other, "what failed waits on, and so does its lane"
+    assert traced(peer, id)["failures"] == 2
+    peer.ask("cancel", id=id)
+    assert peer.ask("retry", ids=[id], force=True)["retried"] == [id]
+    assert holder.take()["message"]["body"]["text"] == "behind it"
+    assert "failures" not in traced(peer, id)
+
+
+def test_a_time_that_has_come_while_no_broker_ran(broker: Broker, peers: MakePeer) -> None:
+    """PROTOCOL-6.16: it comes at once, with its count; the death of its holder is no failure."""
+    peer, holder = peers(broker), peers(broker)
+    holder.register("e")
+    id = peer.send("e")["id"]
+    holder.say("later", holder.take(), after_s=0.01, failed="exit 1")
+    holder.say("got", holder.take())
+    broker.restart()
+    holder = peers(broker)
+    holder.register("e", takeover=True)
+    again = holder.take()
+    assert (again["message"]["id"], again["failures"], again["redelivered"]) == (id, 1, True)
+    holder.say("handled", again)
+    found = traced(peers(broker), id)
+    assert found["state"] == "handled" and "reason" not in found
+
+
+def test_a_failure_that_is_said_twice(broker: Broker, peers: MakePeer) -> None:
+    """PROTOCOL-6.16: to a broker that stored it and to the next one, it is one failure."""
+    holder = peers(broker)
+    holder.register("e")
+    id = peers(broker).send("e")["id"]
+    delivery = holder.take()
+    word = {"after_s": 50, "failed": "exit 1", "failures": 1}
+    holder.say("later", delivery, **word)
+    broker.restart()
+    holder = peers(broker)
+    epoch = holder.register("e", takeover=True, holding=[{"id": id, "more": False}])
+    holder.ask("later", to="e", id=id, epoch=epoch, **word)
+    assert traced(peers(broker), id)["failures"] == 1
 
 
 def test_a_refusal_without_a_text(peer: Peer, other: Peer, name: str) -> None:

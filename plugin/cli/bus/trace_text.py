@@ -63,7 +63,9 @@ def _head(message: Traced, asked: str) -> str:
     type_ = _short(message.get("type") or "untyped")
     lost = f" (unreadable: {_short(message['unreadable'])})" if message.get("unreadable") else ""
     id, sender, to, state = (_short(message.get(key)) for key in ("id", "from", "to", "state"))
-    return f"{id}  {sender}{claimed} → {to}  {type_}{channel}  {state}{lost}{mark}"
+    outcome = message.get("outcome")
+    failed = " (failed)" if isinstance(outcome, dict) and outcome.get("failed") is True else ""
+    return f"{id}  {sender}{claimed} → {to}  {type_}{channel}  {state}{failed}{lost}{mark}"
 
 
 def steps(message: Traced) -> list[Step]:
@@ -92,6 +94,9 @@ def _broker_step(step: dict[str, Any]) -> Step:
             parts.append(f"{_short(step['ahead'])} ahead")
     if step.get("attempt", 1) != 1:
         parts.append(f"attempt {_short(step['attempt'])}")
+    if step.get("failures"):
+        after = f", again in {_time(step.get('after_s'), 0.0):.0f} s"
+        parts.append(f"failure {_short(step['failures'])}{after}")
     parts += [_short(step[key]) for key in ("reason", "why") if step.get(key)]
     return Step(_time(step.get("t"), 0.0), what, ", ".join(parts))
 

@@ -166,6 +166,7 @@ def _report(rules: Rules, plan: Plan, message: Message, *, color: bool) -> dict[
         "reply": plan.reply if plan.context else None,
         "command": plan.command,
         "on_failure": _told_of_failure(plan, message),
+        **_retries(plan),
     }
 
 
@@ -175,6 +176,11 @@ def _told_of_failure(plan: Plan, message: Message) -> list[str] | None:
         return None
     told = {"chat": tells_chat(message, plan), "sender": plan.on_failure.sender}
     return [who for who, wanted in told.items() if wanted]
+
+
+def _retries(plan: Plan) -> dict[str, Any]:
+    rule = plan.rule
+    return {"retries": rule.retries, "retry_after": rule.retry_after} if rule else {}
 
 
 def _text(source: str, message: Message, target: RenderTarget, color: bool) -> str:
@@ -203,6 +209,9 @@ def _lines(report: dict[str, Any]) -> list[str]:
     if report["on_failure"] is not None:
         told = [_TOLD[who].format(report["channel"]) for who in report["on_failure"]]
         lines += [safe(f"failure  {' and '.join(told) or 'is told to nobody (on_failure)'}")]
+    if report.get("retries"):
+        first = f"{report['retry_after']:g} s after the first failure"
+        lines += [f"retries  {report['retries']}: {first}, then twice as long each time"]
     return lines if len(lines) > 1 else [*lines, "         nothing: no print, context or command"]
 
 

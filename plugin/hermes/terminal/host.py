@@ -158,7 +158,7 @@ class CliHost:
         elif cut:
             outcome["error"] = "ended before it was done"
         elif tracked.interrupted:
-            outcome["error"] = "the person at the terminal stopped it"
+            outcome |= {"interrupted": True, "error": "the person at the terminal stopped it"}
         elif tracked.completed:
             outcome["error"] = "no output"
         else:

@@ -19,6 +19,13 @@ from wakebus.broker.protocol.outcome import (
 )
 
 
+def test_later_after_a_failure() -> None:
+    """PROTOCOL-6.16: its reason, as JSON can carry it."""
+    said = ack_of(Later(30, failed="exit 1\ud800" + "x" * 2000))[1]
+    assert said == {"after_s": 30, "failed": "exit 1?" + "x" * 993}
+    assert "failed" not in ack_of(Later(30))[1]
+
+
 def test_a_refusal_that_nobody_is_told() -> None:
     """PROTOCOL-6.6: only where it is said."""
     assert "notice" not in ack_of(Refusal("no"))[1]

@@ -1,6 +1,7 @@
 """A1: agents and commands that fail, as sender and owner see it: the real commands, a real bus."""
 
 import re
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -128,3 +129,114 @@ def test_messages_done_together_fail_each(
     assert desk.wakebus("dead", "retry", ids[0]).status == 0
     assert desk.handled(ids[0])["outcome"].get("together_with") is None
     assert prompts.read_text().count("text 0") == 2 and prompts.read_text().count("text 1") == 1
+
+
+RETRIED = """callbacks:
+  - match_type: directive
+    context: true
+    print: always
+    print_format: seen
+    retries: 2
+    retry_after: 0.3
+  - {match_type: twice, context: true, retries: 1, retry_after: 0.1}
+  - {match_type: slow, context: true, retries: 1, retry_after: 50}
+  - match_type: job
+    command: 'test -e "$HOME/done" || { touch "$HOME/done"; exit 1; }'
+    retries: 1
+    retry_after: 0.1
+"""
+
+
+@pytest.fixture
+def retrying(desk: Desk, name: str) -> str:
+    """Return the path of rules that try again."""
+    path = desk.root / f"{name}.yaml"
+    path.write_text(RETRIED)
+    path.chmod(0o600)
+    return str(path)
+
+
+def test_a_turn_is_tried_again(desk: Desk, name: str, listen: Listen, retrying: str) -> None:
+    """RULES-8.9: a third attempt that succeeds is handled; each prompt says which one it is."""
+    count, prompts = desk.root / f"{name}.count", desk.root / f"{name}.prompts"
+    agent = f"cat >>{prompts}; echo >>{count}; test $(wc -l <{count}) = 3 && echo ok || exit 4"
+    listener = listen(name, "--agent", agent, "--rules", retrying)
+    done = desk.wakebus("ask", name, "do it", "--from", "ci", "--id", name)
+    assert (done.status, done.out) == (0, "ok\n"), done
+    text = prompts.read_text()
+    assert text.count("do it") == 3 and text.count("Attempt ") == 2
+    assert "Attempt 2 of 3: the one before failed (why: quoted below)" in text
+    assert 'why the attempt before failed: "the turn failed: exit 4"' in text
+    assert "Attempt 3 of 3" in text and "Delivered again" not in text
+    assert listener.out.count("seen") == 1, "what was shown is not shown again"
+    steps = [step for step in desk.traced(name)["steps"] if step["what"] == "later"]
+    assert [step["failures"] for step in steps] == [1, 2]
+    assert "failure 1, again in 0 s, the turn failed: exit 4" in desk.wakebus("trace", name).out
+
+
+def test_all_attempts_fail(desk: Desk, name: str, listen: Listen, retrying: str) -> None:
+    """RULES-8.9, RULES-8.1: then it is refused; `dead retry` begins counting anew."""
+    count = desk.root / f"{name}.count"
+    listen(name, "--agent", f"cat >/dev/null; echo >>{count}; exit 1", "--rules", retrying)
+    words = ("--to", name, "--type", "twice", "--wait", "30", "--json", "--id", name, "x")
+    assert told(desk.notify(*words))["reason"] == "the turn failed: exit 1"
+    assert count.read_text().count("\n") == 2
+    assert desk.wakebus("dead", "retry", name).status == 0
+    told(desk.notify(*words))
+    assert count.read_text().count("\n") == 4
+
+
+def test_a_command_is_tried_again(desk: Desk, name: str, listen: Listen, retrying: str) -> None:
+    """RULES-8.9: where it is all that its rule does."""
+    listen(name, "--rules", retrying, env={"HOME": str(desk.root)})
+    assert desk.notify("--to", name, "--type", "job", "--wait", "30", "x").status == 0
+
+
+def test_a_wait_that_ends_before(desk: Desk, name: str, listen: Listen, retrying: str) -> None:
+    """RULES-8.9: exit 4, and what is known so far; the reason is cleaned."""
+    agent = r"cat >/dev/null; printf '\033[31m429\n' >&2; exit 1"
+    listen(name, "--agent", agent, "--rules", retrying)
+    words = ("--to", name, "--type", "slow", "--id", name, "x")
+    desk.notify(*words)
+    with desk.client() as bus:
+        until(lambda: bus.trace(name)[0].get("failures"))
+    done = desk.notify(*words, "--wait", "0.1")
+    assert done.status == 4 and "\x1b" not in done.err
+    assert re.search(r"it failed once, again in \d\d s: the turn failed: exit 1: 429", done.err)
+    assert "it failed before: the turn failed: exit 1: 429" in desk.notify(*words).out
+
+
+def test_attempts_are_counted_over_deaths(own_desk: Desk, name: str) -> None:
+    """RULES-8.9: of receiver and broker, which also keeps the time; a death is none of them."""
+    desk, prompts = own_desk, own_desk.root / "prompts"
+    desk.start()
+    rules = desk.root / "rules.yaml"
+    rules.write_text("- {match_type: directive, context: true, retries: 2, retry_after: 2}\n")
+    rules.chmod(0o600)
+    # It fails, hangs, and succeeds.
+    count = desk.root / "count"
+    cases = "1) exit 1;; 2) sleep 100;; *) echo ok;; esac"
+    agent = f"cat >>{prompts}; echo >>{count}; case $(wc -l <{count}) in {cases}"
+    words = (name, "--agent", agent, "--rules", str(rules))
+    first = desk.listen(*words)
+    asked = ("--to", name, "--type", "directive", "--from", "ci", "--id", name, "x")
+    desk.sent(*asked)
+    until(lambda: desk.traced(name).get("failures"))
+    desk.kill_broker()
+    first.end(signal.SIGKILL)
+    desk.start()
+    second = desk.listen(*words)
+    until(lambda: count.read_text().count("\n") == 2)
+    second.end(signal.SIGKILL)
+    third = desk.listen(*words)
+    done = desk.notify(*asked, "--wait", "60")
+    assert done.status == 0, done
+    third.end()
+    last = prompts.read_text().rpartition("[wakebus]")[2]
+    assert (
+        "Attempt 2 of 3" in last and "Delivered again (attempt 2): work on it had started" in last
+    )
+    steps = desk.traced(name)["steps"]
+    failed = next(step["t"] for step in steps if step["what"] == "later")
+    starts = [step["t"] for step in steps if step["what"] == "started"]
+    assert len(starts) == 3 and starts[1] - failed >= 1.9

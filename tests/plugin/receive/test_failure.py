@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from fakes.host import deliver
+from wakebus.broker import Later
 from wakebus.broker.protocol.message import Message
 from wakebus.plugin.prompt.label import PromptItem
 from wakebus.plugin.receive import failure
@@ -246,3 +247,26 @@ def test_an_answer_that_nobody_takes(make: Callable[..., Message]) -> None:
     for told in ({}, {"channel": {"result": "queued"}}, {"channel": {"result": "uncertain"}}):
         assert failure.failure_of_answer(message, told) == ""
     assert failure.failure_of_answer(make(), lost) == ""
+
+
+MESSAGE = Message("m1", 1.0, "a", "b", {"text": "x"})
+
+
+def word(failures: int = 0, retries: int = 2, **turn: Any) -> Later | None:
+    """Return the word on a failed turn; its rule tries again 10 s after the first failure."""
+    rule = Rule(match_type=("*",), context=True, retries=retries, retry_after=10)
+    found = plan(Rules(callbacks=(rule,)), MESSAGE, "agent")
+    outcome = {"turn": turn, "actions": []}
+    delivery = deliver(MESSAGE, failures=failures)
+    return failure.retry_later("exit 1", outcome, found, delivery, 0.0)
+
+
+def test_how_often_it_is_tried_again() -> None:
+    """RULES-8.9: as the rule says, each time later; then never. Not what a person stopped."""
+    assert [word(n) for n in range(2)] == [Later(s, failed="exit 1") for s in (10, 20)]
+    assert word(2) is word(retries=0) is word(interrupted=True) is None
+
+
+def test_a_time_that_the_harness_names() -> None:
+    """RULES-8.10: in its last output."""
+    assert word(stderr="retry-after: 60") == Later(62, failed="exit 1")

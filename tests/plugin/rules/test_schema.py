@@ -88,6 +88,8 @@ def test_every_field() -> None:
   interrupt: true
   on_redelivery: skip
   timeout_s: 1.5
+  retries: 3
+  retry_after: 7.5
   env: [A_KEY]
 """
     rule = read_rules(text, "r").callbacks[0]
@@ -106,6 +108,8 @@ def test_every_field() -> None:
         interrupt=True,
         on_redelivery="skip",
         timeout_s=1.5,
+        retries=3,
+        retry_after=7.5,
         env=("A_KEY",),
         where="r:1",
         number=1,
@@ -162,6 +166,9 @@ RULE = "- match_type: a\n  "
         (RULE + "wake: now", 2, "wake", "one of immediate, next_turn, silent"),
         (RULE + "reply: [sender]", 2, "reply", "one of sender"),
         (RULE + "coalesce_ms: -1", 2, "coalesce_ms", "a number from 0"),
+        (RULE + "retries: -1", 2, "retries", "a number from 0 to 100"),
+        (RULE + "retries: 1.5", 2, "retries", "1.5 is no whole number"),
+        (RULE + "retry_after: 0", 2, "retry_after", "a number from 0.1"),
         (RULE + "timeout_s: 0", 2, "timeout_s", "a number from 0.1"),
         (RULE + "env: {A: b}", 2, "env", "where text"),
         (RULE + "env: [A=b]", 2, "env", "list names, not values"),

@@ -87,6 +87,17 @@ def test_test_shows_what_would_happen(capsys: Captured) -> None:
     assert "[task_done] cli: all {type}" in out and "reply    channel" in out
 
 
+def test_test_shows_retries(home: Path, capsys: Captured) -> None:
+    """RULES-8.9: only where there are any."""
+    home.write_text("- {match_type: a, command: x, retries: 2, retry_after: 5}\n")
+    home.chmod(0o600)
+    assert call("test", "--type", "a", "x") == 0
+    assert "retries  2: 5 s after the first failure, then twice" in capsys.readouterr().out
+    assert call("test", "--type", "a", "--json", "x") == 0
+    report = json.loads(capsys.readouterr().out)
+    assert (report["retries"], report["retry_after"]) == (2, 5.0)
+
+
 def test_test_says_what_senders_refuse(capsys: Captured) -> None:
     """ADP-7.8: a note; what would happen is shown all the same."""
     assert call("test", "--type", "task_done", "--channel", "telegramm:1", "x") == 0
