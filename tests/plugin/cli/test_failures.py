@@ -120,8 +120,9 @@ def test_messages_done_together_fail_each(
         rules.write("  - {match_type: many, context: true, coalesce_ms: 600}\n")
     prompts = desk.root / "prompts"
     listen(name, "--rules", config, "--agent", f"cat >>{prompts}; echo gone >&2; exit 1")
-    words = ("--to", name, "--type", "many", "--channel", "console:team", "--from", "ci")
-    ids = [desk.sent(*words, f"text {n}")["id"] for n in range(2)]
+    body = {"type": "many", "channel": "console:team"}
+    with desk.client() as bus:
+        ids = [bus.send(name, {**body, "text": f"text {n}"}).id for n in range(2)]
     ended = [desk.handled(id) for id in ids]
     assert [one["state"] for one in ended] == ["dead", "dead"]
     assert all(one["reason"] == "the turn failed: exit 1: gone" for one in ended)
