@@ -104,7 +104,7 @@ def _deliver(
     if row and row["retried"]:
         head["retried"] = row["retried"]
     if row and row["failures"]:
-        head |= {"failures": row["failures"], "failed": row["reason"] or ""}
+        head |= {"failures": row["failures"], "failed": row["failed"]}
     frame = wire.encode_around("deliver", head, blob)
     if holder.conn is None or not hub.offer(holder.conn, frame):
         # Its pipe is full or gone: `resume_deliveries` or the next registration asks again.

@@ -203,7 +203,7 @@ def _revive(db: sqlite3.Connection, id: str, now: float, line: str) -> Row | Non
         "retried": row["retried"] + 1,
         "failures": 0,
         "due": 0,
-        **dict.fromkeys(("done", "reason", "outcome", "token")),
+        **dict.fromkeys(("done", "reason", "outcome", "token", "failed")),
     }
     names, told = "".join(f"{name}=?, " for name in changes), channel_step(row) + line
     db.execute(f"UPDATE message SET {names}log=log||? WHERE id=?", (*changes.values(), told, id))

@@ -19,7 +19,7 @@ MOST_BYTES: Final = 4 << 20  # of messages with their bodies; a column behind th
 # A message that is too large for what is left is not read.
 COLUMNS: Final = (
     "seq, id, sender, endpoint, key, reply_to, cause, type, state, accepted, claimed, outcome,"
-    " reason, failures, log, CASE WHEN size<=? THEN message END AS message"
+    " reason, failures, failed, log, CASE WHEN size<=? THEN message END AS message"
 )
 
 

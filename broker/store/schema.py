@@ -83,13 +83,14 @@ THIRD: Final = """
 ALTER TABLE endpoint ADD COLUMN ephemeral REAL NOT NULL DEFAULT 0;
 """
 
-# A file that the very first commits made has version 1, and no table `machine`. `failures`: how often
-# work on it failed while its receiver tries again; `due`: bus time before which it does not go out
-# for that. Why it failed last is its `reason`.
+# A file that the very first commits made has version 1, and no table `machine`.
+# `failures`: how often work on it failed while its receiver tries again; `due`: bus time before
+# which it does not go out for that; `failed`: why it did the last time.
 FOURTH: Final = """
 CREATE TABLE IF NOT EXISTS machine (boot TEXT NOT NULL);
 ALTER TABLE message ADD COLUMN failures INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE message ADD COLUMN due REAL NOT NULL DEFAULT 0;
+ALTER TABLE message ADD COLUMN failed TEXT;
 CREATE INDEX message_failed ON message (id, failures, due) WHERE failures > 0 AND done IS NULL;
 """
 

@@ -63,7 +63,7 @@ def receipt_of_row(row: Mapping[str, Any]) -> dict[str, Any]:
     if row.get("reason"):
         data["reason"] = row["reason"]
     if row.get("failures"):
-        data["failures"] = row["failures"]
+        data |= {"failures": row["failures"], "failed": row["failed"]}
     if row.get("fresh") is False:
         data["duplicate"] = True
     return data

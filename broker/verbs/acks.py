@@ -253,7 +253,7 @@ def later(hub: Hub, request: ClientRequest) -> None:
     if failed:
         entry.failures = failures or entry.failures + 1
         said["failures"] = entry.failures
-        columns |= {"failures": entry.failures, "reason": failed, "due": hub.bus_time() + after}
+        columns |= {"failures": entry.failures, "failed": failed, "due": hub.bus_time() + after}
     facts = {"after_s": after, **{name: value for name, value in said.items() if value}}
     line = hub.log_line("later", by=endpoint.name, pid=_pid(endpoint), **facts)
     _record(hub, endpoint, entry, line, answer, **columns, **entry.past)

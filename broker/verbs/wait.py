@@ -84,7 +84,7 @@ def _time_out(hub: Hub, waiter: Waiter) -> None:
         text = f"{waiter.id} is {state}, not yet {WANTS[waiter.want]}{_failed(hub, row)}"
         data = {"id": waiter.id, "state": state}
         if row and row["failures"]:
-            data |= {"failures": row["failures"], "reason": row["reason"]}
+            data |= {"failures": row["failures"], "failed": row["failed"]}
         if waiter.want == "answer" and claimed:
             data["claimed"] = claimed["id"]
             text += f"; {claimed['id']} says it is from {claimed['sender']}, which is not proven"
@@ -103,4 +103,4 @@ def _failed(hub: Hub, row: Row | None) -> str:
     left = row["due"] - hub.bus_time()
     again = f", again in {left:.0f} s" if row["state"] == DeliveryState.QUEUED and left > 0 else ""
     times = "once" if row["failures"] == 1 else f"{row['failures']} times"
-    return f"; it failed {times}{again}: {row['reason']}"
+    return f"; it failed {times}{again}: {row['failed']}"

@@ -309,7 +309,6 @@ def sentence(receipt: Receipt) -> str:
         outcome = f": {json.dumps(receipt.outcome, ensure_ascii=False)}" if receipt.outcome else ""
         pending = f"; {words}" if (words := left_open(receipt.outcome)) else ""
         return f"handled {receipt.id}{again}{pending}{outcome}"
-    again += f"; it failed before: {receipt.reason}" if receipt.reason else ""
     if receipt.state == "delivered":
         return f"delivered {receipt.id} to {receipt.to}{again}"
     away = "" if receipt.live else f"; {receipt.to} is away and gets it when it comes"
