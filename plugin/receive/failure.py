@@ -176,10 +176,12 @@ def retry_later(
     """
     Return the word that has failed work tried again, None where its rule does not, or no more.
 
-    What a person stopped is not begun again by itself. `now`: Unix seconds.
+    Not what a person stopped, nor a turn that went well and whose answer found no way. `now`: Unix
+    seconds.
     """
     rule, turn = plan.rule, outcome.get("turn", {})
-    if rule is None or delivery.failures >= rule.retries or turn.get("interrupted"):
+    well = "turn" in outcome and "error" not in turn
+    if rule is None or delivery.failures >= rule.retries or well or turn.get("interrupted"):
         return None
     ends = (turn.get("stderr"), turn.get("stdout"), *(a.get("tail") for a in outcome["actions"]))
     said = "\n".join([reason, *(str(end) for end in ends if end)])

@@ -256,7 +256,7 @@ def word(failures: int = 0, retries: int = 2, **turn: Any) -> Later | None:
     """Return the word on a failed turn; its rule tries again 10 s after the first failure."""
     rule = Rule(match_type=("*",), context=True, retries=retries, retry_after=10)
     found = plan(Rules(callbacks=(rule,)), MESSAGE, "agent")
-    outcome = {"turn": turn, "actions": []}
+    outcome = {"turn": {"error": "exit 1"} | turn, "actions": []}
     delivery = deliver(MESSAGE, failures=failures)
     return failure.retry_later("exit 1", outcome, found, delivery, 0.0)
 
@@ -265,6 +265,9 @@ def test_how_often_it_is_tried_again() -> None:
     """RULES-8.9: as the rule says, each time later; then never. Not what a person stopped."""
     assert [word(n) for n in range(2)] == [Later(s, failed="exit 1") for s in (10, 20)]
     assert word(2) is word(retries=0) is word(interrupted=True) is None
+    chosen = plan(Rules(callbacks=(Rule(match_type=("*",), retries=2),)), MESSAGE, "agent")
+    unsent = {"turn": {"exit": 0}, "actions": []}
+    assert failure.retry_later("no way", unsent, chosen, deliver(MESSAGE), 0.0) is None
 
 
 def test_a_time_that_the_harness_names() -> None:
