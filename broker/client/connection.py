@@ -19,6 +19,7 @@ from typing import Any, Final
 
 import zmq
 
+from wakebus.broker.address import checked_address
 from wakebus.broker.client.pending_request import PendingRequest
 from wakebus.broker.errors import NotRunning, WakebusError
 from wakebus.broker.protocol import wire
@@ -65,6 +66,7 @@ class ClientConnection:
         self._outbox: deque[PendingRequest] = deque()
         self._connected = threading.Event()
         self._closing = self._ended = self._woken = False
+        self._left = False  # the socket at the address was not safe
         self._closed_at = 0.0
         self._last_heartbeat: PendingRequest | None = None
         self._lock = threading.RLock()  # callbacks may ask for requests; a signal handler may close
@@ -209,7 +211,7 @@ class ClientConnection:
                 drain(self._wake_read)
                 self._woken = False  # last, and before the outbox: what comes later wakes again
             if monitor in events:
-                self._watch(monitor)
+                self._watch(socket, monitor)
             if socket in events:
                 self._read(socket)
             now = time.monotonic()
@@ -228,13 +230,15 @@ class ClientConnection:
         waiting = bool(self._outbox) and self._connected.is_set()
         return waiting and time.monotonic() - self._closed_at < FLUSH_S
 
-    def _watch(self, monitor: "zmq.Socket[bytes]") -> None:
+    def _watch(self, socket: "zmq.Socket[bytes]", monitor: "zmq.Socket[bytes]") -> None:
         while monitor.poll(0):
             event = struct.unpack("=HI", monitor.recv_multipart()[0])[0]
             if event == zmq.EVENT_DISCONNECTED:
                 self._connected.clear()
-            else:
+            elif self._is_safe():
                 self._reconnected()
+            else:
+                self._leave(socket)
 
     def _reconnected(self) -> None:
         # In one step, so that nothing is written before the greeting; and connected first, so
@@ -277,13 +281,28 @@ class ClientConnection:
             else:
                 self._on_frame(verb, payload)
 
+    def _is_safe(self) -> bool:
+        """Whether it is still nobody else's socket: libzmq reconnects to whoever is there."""
+        try:
+            checked_address(self._current)
+        except NotRunning:
+            return False
+        return True
+
+    def _leave(self, socket: "zmq.Socket[bytes]") -> None:
+        """Hear nothing from it and tell it nothing; the address is looked at again."""
+        if not self._left:
+            self._left = True
+            socket.disconnect(self._current)
+
     def _follow_address(self, socket: "zmq.Socket[bytes]") -> None:
         try:
             found = self._address()
-            if found != self._current:
+            if found != self._current or self._left:
                 socket.connect(found)
-                socket.disconnect(self._current)
-                self._current = found
+                if not self._left:
+                    socket.disconnect(self._current)
+                self._current, self._left = found, False
         except (WakebusError, zmq.ZMQError):
             pass  # half a file, or no address: looked at again
 

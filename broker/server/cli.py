@@ -92,7 +92,10 @@ def start(args: argparse.Namespace) -> int:
     deadline = time.monotonic() + START_S
     while not (pid := _ready_pid(folder)):
         if time.monotonic() > deadline:
-            raise WakebusError(f"the broker in {folder} is not ready after {START_S:g} s")
+            raise WakebusError(
+                f"a broker holds {folder} and is not ready after {START_S:g} s; to replace it: "
+                "hermes-busd restart"
+            )
         if lock_holder(folder) is None:  # also: one that was going down has gone
             prepare(folder)
             problem = _spawn(folder)

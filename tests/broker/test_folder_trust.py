@@ -11,8 +11,9 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import zmq
 
-from fakes.broker import Broker
+from fakes.broker import Broker, until
 from wakebus.broker import Client, folder_trust
 from wakebus.broker.address import read_address
 from wakebus.broker.errors import NotRunning
@@ -322,3 +323,34 @@ def test_another_user_forges_no_receipt(bus_root: Path, monkeypatch: pytest.Monk
     with pytest.raises(NotRunning, match=f"{folder} belongs to uid 12345"):
         Client()
     bus.kill()
+
+
+@ROOT_ONLY
+def test_a_client_that_reconnects(bus_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """PROTOCOL-1.18: it looks again; it tells a stranger nothing, and comes back to its broker."""
+    (long := bus_root / ("long" * 25)).mkdir(mode=0o700)
+    (temp := bus_root / "t").mkdir(mode=0o700)
+    monkeypatch.setenv("TMPDIR", str(temp))
+    monkeypatch.setenv("HERMES_BUS_ROOT", str(long))
+    bus = Broker(long).start()
+    folder = Path(bus.address.removeprefix("ipc://")).parent
+    with (
+        Client(timeout=30) as client,
+        zmq.Context() as context,
+        context.socket(zmq.ROUTER) as forger,
+    ):
+        client.declare("e")
+        bus.kill()
+        until(lambda: not client.connected(0))
+        (folder / "broker.sock").unlink()
+        forger.bind(f"ipc://{folder}/broker.sock")
+        os.chown(folder / "broker.sock", 12345, -1)
+        forger.setsockopt(zmq.LINGER, 0)
+        with pytest.raises(NotRunning, match="nothing was sent"):
+            client.send("e", "secret", timeout=2)
+        assert not forger.poll(0) and not client.connected(0)
+        forger.close()
+        shutil.rmtree(folder)
+        assert bus.start().word == "ready"
+        assert client.send("e", "hi").state == "queued"
+    bus.stop()
