@@ -7,7 +7,8 @@ once or so, where a regular expression for `**.*.**.*.a` would try thousands of 
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from itertools import accumulate
 from typing import Final
 
 from wakebus.broker.errors import BadTopic
@@ -69,6 +70,12 @@ def _wrong(segment: str, wildcards: tuple[str, ...]) -> str:
     return f"segment {_shown(segment)}: {allowed}"
 
 
+def shown_patterns(patterns: Sequence[str]) -> str:
+    """Return patterns for people: the first three, and how many more."""
+    more = f" and {len(patterns) - 3} more" if len(patterns) > 3 else ""
+    return f"{' '.join(patterns[:3])}{more}"
+
+
 def matches(pattern: str, topic: str) -> bool:
     """Whether `pattern` selects `topic`; to ask often, keep its `matcher`."""
     return matcher(pattern)(topic)
@@ -88,6 +95,29 @@ def matcher(pattern: str) -> Callable[[str], bool]:
     if parts[-1] == REST and ANY not in parts and REST not in parts[:-1]:
         return _below(".".join(parts[:-1]))
     return lambda topic: _select(parts, topic.split("."))
+
+
+def matcher_of_any(patterns: Iterable[str]) -> Callable[[str], bool]:
+    """
+    Return whether a topic is selected by one of `patterns`, as a function of the topic.
+
+    Only those are looked at that begin with segments of the topic, whatever their number.
+    """
+    by_stem: dict[str, list[Callable[[str], bool]]] = {}
+    for pattern in patterns:
+        by_stem.setdefault(_stem(_parts(pattern)), []).append(matcher(pattern))
+
+    def selected(topic: str) -> bool:
+        stems = accumulate(topic.split("."), "{}.{}".format)
+        return any(match(topic) for stem in ("", *stems) for match in by_stem.get(stem, ()))
+
+    return selected
+
+
+def _stem(parts: tuple[str, ...]) -> str:
+    """Return the segments before the first wildcard."""
+    wild = [number for number, one in enumerate(parts) if one in (ANY, REST)]
+    return ".".join(parts[: wild[0]] if wild else parts)
 
 
 def _parts(pattern: str) -> tuple[str, ...]:
@@ -132,12 +162,11 @@ def filters(pattern: str) -> tuple[bytes, ...]:
     A frame begins with `topic NUL`. What passes a filter may still not match.
     """
     parts = _parts(pattern)
-    wild = [number for number, one in enumerate(parts) if one in (ANY, REST)]
-    if not wild:
-        return (pattern.encode() + b"\0",)
-    stem = ".".join(parts[: wild[0]]).encode()
+    stem = _stem(parts)
+    if stem == pattern:
+        return (stem.encode() + b"\0",)
     if not stem:
         return (b"",)
-    if parts[wild[0] :] == (REST,):
-        return (stem + b"\0", stem + b".")
-    return (stem + b".",)
+    if ".".join(parts) == f"{stem}.{REST}":
+        return (stem.encode() + b"\0", stem.encode() + b".")
+    return (stem.encode() + b".",)

@@ -193,6 +193,7 @@ def _open(context: "zmq.Context[Any]", address: str) -> "zmq.Socket[bytes]":
     socket: zmq.Socket[bytes] = context.socket(zmq.XPUB)
     socket.setsockopt(zmq.LINGER, 0)
     socket.setsockopt(zmq.SNDHWM, HWM)
+    socket.setsockopt(zmq.RCVHWM, 0)  # subscriptions: read when something is published
     socket.setsockopt(zmq.XPUB_NODROP, 1)  # a full pipe is told, and so counted
     socket.setsockopt(zmq.IMMEDIATE, 1)  # a broker that goes takes its subscriptions along
     set_reconnect(socket)

@@ -233,6 +233,8 @@ def _open(
     socket: zmq.Socket[bytes] = context.socket(zmq.SUB)
     socket.setsockopt(zmq.LINGER, 0)
     socket.setsockopt(zmq.RCVHWM, HWM)
+    # Subscriptions go up the pipe; at libzmq's own 1,000 the rest is dropped without a word.
+    socket.setsockopt(zmq.SNDHWM, 0)
     set_reconnect(socket)
     try:
         for prefix in {prefix for pattern in patterns for prefix in filters(pattern)}:

@@ -12,7 +12,7 @@ from typing import Final, Protocol
 
 from wakebus.broker.errors import BadFrame
 from wakebus.broker.protocol.event import MAX_EVENT, Event, decode, open_envelope
-from wakebus.broker.protocol.topics import matcher
+from wakebus.broker.protocol.topics import matcher_of_any, shown_patterns
 from wakebus.broker.pubsub.sequences import Gap, Stream, Streams
 
 BUS_STREAMS: Final = 100  # kinds of `bus.**`, for the broker's last few starts
@@ -61,7 +61,7 @@ class Subscription:
         self.received = self.missed = 0
         self._thread, self._on_event, self._on_gap = thread, on_event, on_gap
         self._has_room = has_room
-        self._matches = [matcher(pattern) for pattern in patterns]
+        self._matches = matcher_of_any(patterns)
         self._streams, self._bus_streams = Streams(), Streams(BUS_STREAMS)
         self._kinds: set[tuple[str, type[BaseException]]] = set()
         self._closed = False
@@ -124,8 +124,7 @@ class Subscription:
             streams = self._bus_streams  # apart: whose word is taken is looked at for each event
         stream = streams.find(head)
         if stream is None:
-            wanted = any(matches(topic) for matches in self._matches)
-            stream = Stream(topic, pub, n - 1, wanted)
+            stream = Stream(topic, pub, n - 1, self._matches(topic))
             streams.put(head, stream)
         if stream.wanted:
             self._hand_out(stream, event)
@@ -166,7 +165,7 @@ class Subscription:
         log.error(
             "%s of the subscription to %s raised %s; more of this kind are not logged",
             what,
-            ", ".join(self.patterns),
+            shown_patterns(self.patterns),
             type(error).__name__,
             exc_info=error,
         )

@@ -9,16 +9,18 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from wakebus.broker.address import TopicAddresses
 from wakebus.broker.errors import CLOSED, BadTopic, NotRunning, TimedOut
-from wakebus.broker.protocol.topics import check_pattern
+from wakebus.broker.protocol.topics import check_pattern, shown_patterns
 
 if TYPE_CHECKING:  # who publishes does not load what subscribes
     from wakebus.broker.pubsub.publisher import Publisher
     from wakebus.broker.pubsub.subscriber import Subscriber
     from wakebus.broker.pubsub.subscription import HasRoom, OnEvent, OnGap, Subscription
+
+MAX_PATTERNS: Final = 20_000  # of one subscription: a second or so until they are all known
 
 
 class AsksBroker(Protocol):
@@ -87,6 +89,11 @@ class TopicPlane:
         patterns = tuple(dict.fromkeys(check_pattern(one) for one in given))
         if not patterns:
             raise BadTopic("no pattern is given; `**` is all events")
+        if len(patterns) > MAX_PATTERNS:
+            raise BadTopic(
+                f"{len(patterns)} patterns; one subscription has at most {MAX_PATTERNS}. Subscribe "
+                "to what they have in common (`ci.**`), or several times"
+            )
         subscriber = self._subscriber or self._open_subscriber()
         id = new_probe_id()
         mark = f"bus.probe.{id}\0".encode()
@@ -127,7 +134,8 @@ class TopicPlane:
         if not self._broker.connected(0):
             raise NotRunning(f"no broker answers at {where} ({seconds}); nothing was subscribed")
         raise TimedOut(
-            f"the broker at {where} did not take the subscription to {_some(patterns)} in {seconds}"
+            f"the broker at {where} did not take the subscription to {shown_patterns(patterns)} "
+            f"in {seconds}"
         )
 
     # --- the connection (IO thread) -------------------------------------------------------
@@ -173,9 +181,3 @@ class TopicPlane:
             self._subscriber.close(timeout)
         if self._publisher is not None:
             self._publisher.close()
-
-
-def _some(patterns: tuple[str, ...]) -> str:
-    """Return patterns for an error's text."""
-    more = f" and {len(patterns) - 3} more" if len(patterns) > 3 else ""
-    return f"{' '.join(patterns[:3])}{more}"

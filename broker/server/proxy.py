@@ -34,7 +34,7 @@ _CONTROL: Final = "inproc://events-control"
 STANDING: Final = b"\xff"
 MAX_SUBSCRIPTION: Final = 512  # bytes; a pattern's filter has at most 256
 # Subscriptions that wait for one frozen publisher: each that is dropped would be missing for good.
-SUBSCRIPTIONS_HWM: Final = 100_000
+SUBSCRIPTIONS_HWM: Final = 1_000_000
 
 
 class Proxy:

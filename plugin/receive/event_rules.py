@@ -16,6 +16,7 @@ from wakebus.broker import Client, Delivery
 from wakebus.broker.errors import WakebusError
 from wakebus.broker.protocol import message as messages
 from wakebus.broker.protocol.message import MAX_CHANNEL, Message
+from wakebus.broker.protocol.topics import matcher_of_any
 from wakebus.plugin.rules.load import RulesFile
 from wakebus.plugin.rules.match import first_match
 from wakebus.plugin.rules.model import Rules
@@ -87,27 +88,30 @@ def concerns(event: "Event", endpoint: str) -> bool:
 
 
 class RuleSubscriptions:
-    """Keeps one subscription for the rules in force; `say` tells people of what was lost."""
+    """Keeps subscribed to what the rules in force name; `say` tells people of what was lost."""
 
     def __init__(
         self, client: Client, endpoint: str, rules: RulesFile, say: Callable[[str], None]
     ) -> None:
         self._client, self._endpoint, self._rules, self._say = client, endpoint, rules, say
-        self._subscriptions: dict[str, Subscription] = {}
+        self._subscriptions: list[Subscription] = []
+        self._names = matcher_of_any(())
         self._seen: dict[tuple[str, str, int, bool], None] = {}
         self._said = ""
         self.lost = 0
 
     def follow(self) -> None:
         """Subscribe to what the rules name now. Raises WakebusError: call it again."""
-        wanted = patterns(self._rules.current())
-        for pattern in wanted:  # first what is new: nothing that both rules want may be missed
-            if pattern not in self._subscriptions:
-                self._subscriptions[pattern] = self._client.subscribe(
-                    pattern, self._take, on_gap=self._gap
-                )
-        for pattern in self._subscriptions.keys() - {*wanted}:
-            self._subscriptions.pop(pattern).close()
+        wanted = {*patterns(self._rules.current())}
+        self._names = matcher_of_any(wanted)
+        # One that still has a wanted pattern stays, with what waits in it: nothing that both rules
+        # want may be missed. What comes by the others of its patterns meets no rule.
+        kept = [one for one in self._subscriptions if not wanted.isdisjoint(one.patterns)]
+        if new := wanted.difference(*(one.patterns for one in kept)):
+            kept.append(self._client.subscribe(sorted(new), self._take, on_gap=self._gap))
+        for left in [one for one in self._subscriptions if one not in kept]:
+            left.close()
+        self._subscriptions = kept
 
     def _first(self, topic: str, pub: str, n: int, *, gap: bool = False) -> bool:
         """Whether this comes for the first time: patterns may overlap (events thread)."""
@@ -134,7 +138,7 @@ class RuleSubscriptions:
             self._tell(1, f"an event on {event.topic} is lost: {exc.text}", exc.code)
 
     def _gap(self, gap: "Gap") -> None:
-        if self._first(gap.topic, gap.pub, gap.n, gap=True):
+        if self._names(gap.topic) and self._first(gap.topic, gap.pub, gap.n, gap=True):
             self._tell(gap.missed, f"{gap.missed} events on {gap.topic} were missed", "gap")
 
     def _tell(self, missed: int, text: str, kind: str) -> None:

@@ -20,6 +20,7 @@ from types import FrameType
 from typing import Any, Final
 
 from wakebus.broker import Client, Event, Gap
+from wakebus.broker.protocol.topics import shown_patterns
 from wakebus.plugin.cli import notify
 from wakebus.plugin.cli.bus.trace_text import clock_text
 from wakebus.plugin.cli.command import Command
@@ -94,7 +95,7 @@ def _follow(
                 pass
 
     client.subscribe(patterns, enqueue, on_gap=enqueue)
-    echo(f"following {' '.join(patterns)}; Ctrl-C ends", error=True)
+    echo(f"following {shown_patterns(patterns)}; Ctrl-C ends", error=True)
     shown = 0
     for item in _arriving(client, items):
         write(line(item))

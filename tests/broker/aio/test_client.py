@@ -646,6 +646,17 @@ def test_events_by_async_for(bus: AsyncClient, name: str) -> None:
     run(main())
 
 
+def test_very_many_patterns(bus: AsyncClient, name: str) -> None:
+    """EVENTS-4.3: as `Client` takes them."""
+
+    async def main() -> None:
+        async with bus, bus.subscribe([f"{name}.n{n}.*" for n in range(10_000)]) as events:
+            await bus.publish(f"{name}.n9999.x", confirm=True)
+            assert (await anext(events)).topic == f"{name}.n9999.x"
+
+    run(main())
+
+
 def test_events_by_handler(bus: AsyncClient, name: str, caplog: pytest.LogCaptureFixture) -> None:
     """A function or a coroutine, called in the loop for one after the other; errors are logged."""
 

@@ -15,7 +15,9 @@ from wakebus.broker.protocol.topics import (
     check_topic,
     filters,
     matcher,
+    matcher_of_any,
     matches,
+    shown_patterns,
 )
 
 GOOD = ["a", "a.b", "A-z_0:9@x", "-", "a" * 64, ".".join("a" * 16), "bus.message.dead"]
@@ -150,3 +152,15 @@ def test_the_worst_pattern_takes_bounded_steps() -> None:
     pattern = ".".join(itertools.islice(itertools.cycle(("**", "a")), 15)) + ".b"
     assert not matcher(pattern)(Counted(".".join("a" * 16)))
     assert 0 < steps <= 4 * 16 * 16
+
+
+@given(st.lists(patterns, max_size=8), topics)
+def test_many_patterns_select_what_each_of_them_does(several: list[str], topic: str) -> None:
+    """EVENTS-2.2: their number costs nothing, and changes nothing."""
+    assert matcher_of_any(several)(topic) == any(matches(one, topic) for one in several)
+
+
+def test_patterns_for_people() -> None:
+    """However many there are."""
+    assert shown_patterns(["a", "b", "c"]) == "a b c"
+    assert shown_patterns([f"p{n}" for n in range(1_000)]) == "p0 p1 p2 and 997 more"

@@ -15,6 +15,7 @@ from fakes.broker import Broker, until
 from fakes.program import frozen
 from wakebus.broker import Client, Event, Gap, Subscription
 from wakebus.broker.errors import BadTopic, NotRunning, Refused, TimedOut, Undecided
+from wakebus.broker.pubsub.topic_plane import MAX_PATTERNS
 
 NewClient = Callable[..., Client]
 
@@ -94,6 +95,39 @@ def test_several_patterns_and_no_others(client: Client, name: str) -> None:
     client.publish(f"{name}.x.last")
     until(lambda: some and some[-1].topic == f"{name}.x.last")
     assert [e.topic for e in some[:-1]] == [topics[0], topics[2], topics[3]]
+
+
+@pytest.mark.parametrize("count", [1_000, 10_000, MAX_PATTERNS])
+def test_very_many_patterns(client: Client, second: Client, name: str, count: int) -> None:
+    """EVENTS-4.3: one subscription; the events of all of them come, also from another client."""
+    got: list[str] = []
+    second.publish(f"{name}.early")
+    wanted = [f"{name}.n{n}.{'*' if n % 2 else '**'}" for n in range(count)]
+    with client.subscribe(wanted, lambda event: got.append(event.topic)) as subscription:
+        assert len(subscription.patterns) == count
+        topics = [f"{name}.n{n}.x" for n in (0, count // 2, count - 1)]
+        for topic in topics:
+            second.publish(topic, confirm=True)
+        until(lambda: got == topics)
+
+
+def test_more_patterns_than_a_subscription_takes(client: Client) -> None:
+    """EVENTS-4.3: refused at once, with the limit and what to do."""
+    with pytest.raises(BadTopic, match=r"20001 patterns; .* at most 20000\. .*`ci\.\*\*`"):
+        client.subscribe([f"a{n}" for n in range(MAX_PATTERNS + 1)], print)
+
+
+def test_a_publisher_that_comes_to_very_many_subscriptions(broker: Broker, name: str) -> None:
+    """EVENTS-4.3: it learns of all of them before its first event goes out."""
+    with Client(broker.address, timeout=30) as client, Client(broker.address, timeout=30) as other:
+        got: list[str] = []
+        for part in range(6):
+            wanted = [f"{name}.p{part}n{n}" for n in range(MAX_PATTERNS)]
+            client.subscribe(wanted, lambda event: got.append(event.topic))
+        topics = [f"{name}.p{part}n{MAX_PATTERNS - 1}" for part in range(6)]
+        for topic in topics:
+            other.publish(topic)
+        until(lambda: sorted(got) == topics)
 
 
 def test_bad_topics_and_patterns(client: Client) -> None:

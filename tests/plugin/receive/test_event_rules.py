@@ -185,6 +185,33 @@ def test_nothing_is_lost_or_doubled_while_rules_change(
     assert host.printed.getvalue().split() == [f"n{n}" for n in range(60)]
 
 
+def test_very_many_patterns_are_one_subscription(
+    make_host: MakeHost, publisher: Client, tmp_path: Path
+) -> None:
+    """RULES-2.5: not a socket for each of them; what changes is subscribed to anew."""
+    many = {"match_topic": [f"p{n}.*" for n in range(1_000)], "print": "always"}
+    host, following = make_host(many)
+    (first,) = following._subscriptions
+    assert len(first.patterns) == 1_000
+    publisher.publish("p999.x", {"text": "one"}, confirm=True)
+    until(lambda: "one" in host.printed.getvalue())
+    write_rules(tmp_path, many, {"match_topic": "q.*", "print": "always"})
+    until(lambda: len(event_rules.patterns(host.rules.current())) == 1_001)
+    following.follow()
+    assert [one.patterns for one in following._subscriptions] == [first.patterns, ("q.*",)]
+    write_rules(tmp_path, {"match_topic": ["p7.*", "q.*"], "print": "always"})
+    until(lambda: len(event_rules.patterns(host.rules.current())) == 2)
+    following.follow()
+    publisher.publish("p999.x", {"text": "two"}, confirm=True)
+    publisher.publish("p7.x", {"text": "three"}, confirm=True)
+    until(lambda: "three" in host.printed.getvalue())
+    assert "two" not in host.printed.getvalue()
+    write_rules(tmp_path, {"match_topic": "q.*", "print": "always"})
+    until(lambda: len(event_rules.patterns(host.rules.current())) == 1)
+    following.follow()
+    assert [one.patterns for one in following._subscriptions] == [("q.*",)] and first.closed
+
+
 def test_what_the_bus_says_of_us_starts_nothing(make_host: MakeHost, publisher: Client) -> None:
     """RULES-2.8: a rule for all message states does not feed itself."""
     host, _ = make_host({"match_topic": "bus.message.**", "print": "always"})

@@ -79,6 +79,15 @@ def test_events_one_line_each(desk: Desk, tail: Callable[..., Tail], name: str) 
     assert one.end() == 0 and "Traceback" not in one.errors
 
 
+def test_very_many_patterns(desk: Desk, tail: Callable[..., Tail], name: str) -> None:
+    """EVENTS-4.3: all of them are followed; three are named."""
+    one = tail(*(f"{name}.n{n}" for n in range(3_000)))
+    assert f"{name}.n2 and 2997 more" in one.errors and "n3 " not in one.errors
+    with desk.client() as bus:
+        bus.publish(f"{name}.n2999", confirm=True)
+    one.shows(f"{name}.n2999\n")
+
+
 def test_the_states_of_messages_are_shown(desk: Desk, tail: Callable[..., Tail], name: str) -> None:
     """Without a pattern all that happens: endpoints, messages with sender and target, no body."""
     one = tail()
