@@ -189,3 +189,26 @@ def test_the_window_is_closed(desk: World, pane: Pane) -> None:
     desk.cli()
     assert "error" not in str(outcome(desk, id)["turn"])
     assert "was cut off" in desk.asked("Delivered again")
+
+
+def test_a_message_is_cancelled_in_its_turn(desk: World, pane: Pane) -> None:
+    """HERMES-4.12: one that waits for the person's never begins; our turn ends as by Ctrl-C."""
+    pane.type("HOLD:own the person's")
+    desk.wait(lambda: desk.model.running("HOLD:own"), "the person's turn")
+    own = desk.asked("HOLD:own")
+    later = send(desk, "ci", "SAY:never begun")
+    desk.wait(lambda: desk.traced(later)["state"] == "delivered", "it waits")
+    assert desk.wakebus("cancel", later).status == 0 and not own.aborted
+    desk.model.release("own")
+    desk.wait(lambda: own.ended, "the person's turn ends")
+    id = send(desk, "ci", "HOLD:cut this build")
+    desk.wait(lambda: desk.model.running("HOLD:cut"), "our turn")
+    request = desk.asked("HOLD:cut")
+    done = desk.wakebus("cancel", id)
+    assert done.status == 0 and "has ended its work on it" in done.out, done
+    desk.wait(lambda: request.aborted, "the request is ended")
+    desk.model.release("cut")
+    assert desk.traced(id)["reason"].startswith("cancelled by")
+    turn = outcome(desk, send(desk, "ci", "SAY:all is well"))["turn"]
+    assert "error" not in turn and not own.aborted  # type: ignore[operator]
+    assert not desk.requests("never begun")

@@ -67,6 +67,8 @@ def ask() -> None:
         assert_type(answer.receipt, Receipt)
         assert_type(answer.message, Message | None)
         assert_type(bus.wait_answer("id", 5), Answer)
+        assert_type(bus.wait_answer("id", 5, token="t" * 16), Answer)
+        assert_type(bus.cancel("id", by="ci").told, bool)
         if answer.message is not None:
             assert_type(answer.message.text, str)
             assert_type(answer.message.type, str)
