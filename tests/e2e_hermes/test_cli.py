@@ -110,7 +110,7 @@ def test_interrupt(desk: World, pane: Pane) -> None:
         with suppress(AssertionError):
             until(lambda: ours.aborted, 10)
             break
-    assert "interrupted by the person" in str(outcome(desk, id)["turn"])
+    assert "the person at the terminal stopped it" in str(outcome(desk, id)["turn"])
     desk.model.release("b")
     outcome(desk, send(desk, "note", "the milk is sour"))
     # Hermes joins this with what was not answered, and would drop what waits (HERMES-4.8).
