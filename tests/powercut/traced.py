@@ -8,6 +8,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -46,12 +47,21 @@ class Operation(NamedTuple):
     other: str = ""
 
 
+@cache
+def cannot_trace() -> str:
+    """Return why nothing can be traced here, or ""; some containers forbid it."""
+    if not shutil.which("strace"):
+        return "strace is not installed; on Debian or Ubuntu: apt-get install strace"
+    tried = subprocess.run([*STRACE, os.devnull, "true"], capture_output=True, text=True)
+    return tried.stderr.strip() and f"strace cannot trace here: {tried.stderr.strip()}"
+
+
 class TracedBroker(Broker):
     """Its operations are in `operations()` once it has ended, over all its starts."""
 
     def __init__(self, root: Path, **settings: object) -> None:
-        if not shutil.which("strace"):
-            pytest.skip("strace is not installed; on Debian or Ubuntu: apt-get install strace")
+        if why := cannot_trace():
+            pytest.skip(why)
         super().__init__(root, **settings)
         self._traces: list[Path] = []
         self._tracer = 0
