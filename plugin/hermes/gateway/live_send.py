@@ -37,8 +37,9 @@ from wakebus.plugin.receive.host import Told
 log = logging.getLogger("wakebus")
 
 SEND_S: Final = 60.0  # for one send
-SOON_S: Final = 5.0  # so long it is sent again before the courier is asked
-AGAIN_S: Final = 30.0  # so long, where that cannot have it
+SOON_TRIES: Final = 3  # so often, and for waits up to SOON_S, before the courier is asked
+SOON_S: Final = 5.0
+AGAIN_S: Final = 30.0  # so long it is sent again, where that cannot have it
 ASKED_S: Final = 60.0  # so long, where the platform says when
 PAUSE_S: Final = 1.0  # before the second try, where it does not; doubled
 LONGEST_PAUSE_S: Final = 5.0
@@ -151,13 +152,13 @@ class LiveSender:
 
     def _patiently(self, chat: _Chat, text: str, by_courier: Callable[[Told], Told] | None) -> Told:
         """Send one message; while it is certainly not sent, again, then by the other way."""
-        began, pause, tries, courier_said = time.monotonic(), PAUSE_S, 1, ""
-        told = self._by_adapter(chat, text)
+        told, tries, pause, courier_said = self._by_adapter(chat, text), 1, PAUSE_S, ""
+        began = time.monotonic()  # a try that took long is no reason not to try again
         while told["result"] == "not_sent":
             asked, last = told.get("retry_after"), told.get("hopeless", False)
             wait = asked or pause
             due = time.monotonic() - began + wait
-            if by_courier and (last or due > SOON_S):
+            if by_courier and (last or tries >= SOON_TRIES or wait > SOON_S):
                 second = by_courier(told)
                 if second["result"] != "not_sent":
                     return second

@@ -76,7 +76,7 @@ def show(
     town: Town, courier: Courier, stop: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> Print:
     """Return a printer of a text in a channel, for which half a minute is a second."""
-    quick = {"PAUSE_S": 0.01, "SOON_S": 0.6, "AGAIN_S": 1.2, "ASKED_S": 2.0}
+    quick = {"PAUSE_S": 0.01, "SOON_S": 0.6, "AGAIN_S": 0.6, "ASKED_S": 2.0}
     for name, seconds in quick.items():
         monkeypatch.setattr(live_send, name, seconds)
     environ = {"DINGTALK_HOME_CHANNEL": "env1", "MATTERMOST_TOKEN": "secret-of-the-bot"}
