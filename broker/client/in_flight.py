@@ -24,6 +24,7 @@ from wakebus.broker.protocol.outcome import Later, Outcome, Refusal, ack_of, bou
 from wakebus.broker.system.fork_safety import FORKED
 
 NO_THREAD_S: Final = 1.0  # a message comes again after this when no thread can start
+MAX_UNSAID: Final = 1_000  # acks kept of names that may never be registered again
 CHECK_FORK_S: Final = 1.0  # an ack waits no longer in a forked child, where no answer can come
 
 Handler = Callable[[Delivery], Outcome]
@@ -65,6 +66,8 @@ class InFlight:
         self._connection, self._names, self._run = connection, names, run
         self._held: dict[Key, Delivery] = {}
         self._acks: dict[Key, PendingAck] = {}  # on their way, of what is held
+        self._unsaid: dict[Key, PendingAck] = {}  # of what is held under names given up
+        self._lost: set[str] = set()  # names that others took
         self.after_fork()
 
     def after_fork(self) -> None:
@@ -85,7 +88,7 @@ class InFlight:
         """Let go of what the broker has the ack of already."""
         with self._lock:
             for key in [(name, str(id)) for id in ids]:
-                if self._acks.pop(key, None):
+                if self._acks.pop(key, None) or self._unsaid.pop(key, None):
                     self._held.pop(key, None)
 
     def on_deliver(self, payload: dict[str, Any], handler: Handler) -> None:
@@ -160,10 +163,43 @@ class InFlight:
         self.send_ack(ack)
 
     def _acknowledged(self, delivery: Delivery, verb: str, error: WakebusError | None) -> None:
-        if error is None or isinstance(error, NotRegistered) or verb == "refused":
+        if isinstance(error, NotRegistered):
+            self._keep_unsaid(delivery)
+        elif error is None or verb == "refused":
             self._forget(delivery)
         elif not isinstance(error, NotRunning):  # closed: nobody is left to hear of it
             self._acknowledge(delivery, Refusal(f"its receiver's answer was not taken: {error}"))
+
+    def _keep_unsaid(self, delivery: Delivery) -> None:
+        """It is done, and its name was given up: said if that is registered again."""
+        key = (delivery.name, delivery.message.id)
+        if delivery.name in self._lost:
+            self._forget(delivery)
+            return
+        with self._lock:
+            ack = self._acks.pop(key, None)
+            if ack is not None and self._held.get(key) is delivery:
+                self._unsaid[key] = ack
+            if len(self._unsaid) > MAX_UNSAID:
+                oldest = next(iter(self._unsaid))
+                del self._unsaid[oldest], self._held[oldest]
+        if self._names.epoch_of(delivery.name):  # granted meanwhile
+            self.say_unsaid(delivery.name)
+
+    def on_lost(self, name: str) -> None:
+        """Another client has the name: what is done under it is of no use any more."""
+        with self._lock:
+            self._lost.add(name)
+
+    def say_unsaid(self, name: str) -> None:
+        """The name is held again: tell the broker what was done when it was not."""
+        with self._lock:
+            self._lost.discard(name)
+            keys = [key for key in self._unsaid if key[0] == name]
+            acks = {key: self._unsaid.pop(key) for key in keys}
+            self._acks |= acks
+        for ack in acks.values():
+            self.send_ack(ack)
 
     def _forget(self, delivery: Delivery) -> None:
         key = (delivery.name, delivery.message.id)

@@ -179,6 +179,7 @@ class Registrations:
         self._in_flight.forget_acked(name, answer.get("ended", []))
         for ack in acks:
             self._in_flight.send_ack(ack)
+        self._in_flight.say_unsaid(name)
 
     def _rename(self, held: _Registration, name: str) -> bool:
         """Hold as what was granted, in the same place; False: it is not wanted any more."""
@@ -247,6 +248,7 @@ class Registrations:
     # --- losing ---------------------------------------------------------------------------
 
     def _lost(self, name: str, why: str) -> None:
+        self._in_flight.on_lost(name)
         held = self._forget(name)
         if held is not None and (on_lost := held.on_lost) is not None:
             try:

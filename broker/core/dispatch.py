@@ -27,7 +27,7 @@ from wakebus.broker.protocol.delivery_state import (
     receipt_word,
 )
 from wakebus.broker.protocol.receipt import is_failure
-from wakebus.broker.store.rows import Row
+from wakebus.broker.store.rows import Redelivery, Row
 from wakebus.broker.store.store import Store
 from wakebus.broker.store.stored_json import UNREADABLE, bytes_of, message_of, outcome_of
 
@@ -74,15 +74,22 @@ def _fetched(hub: Hub, endpoint: Endpoint, entry: MailboxEntry, generation: int,
         log.error("message %s: %s", entry.id, UNREADABLE)
         if (entry.state, DeliveryEvent.UNREADABLE) in NEXT:
             give_up(hub, endpoint, entry, DeliveryEvent.UNREADABLE, UNREADABLE)
-    elif isinstance(row, dict) and endpoint.holder and not hub.unstored:
+    elif _may_leave(hub, row) and endpoint.holder:
         entry.sent = True
         _deliver(hub, endpoint, entry, bytes_of(row["message"]), row)
     elif row is None:
         log.error("message %s has vanished from the store", entry.id)
         endpoint.mailbox.remove(entry.id)
     else:
+        entry.sent = False
         endpoint.mailbox.give_back(entry.id, hub.clock.mono() + 1)  # the disk did not answer
         hub.timers.later(1.0, partial(dispatch, hub, endpoint))
+
+
+def _may_leave(hub: Hub, row: Any) -> bool:
+    """Whether the store knows, and no word that it did not take can make it forget that."""
+    sent = isinstance(row, dict) and row["redelivered"] & Redelivery.SENT
+    return bool(sent) and not hub.unstored
 
 
 def _deliver(

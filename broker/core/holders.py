@@ -99,7 +99,7 @@ def release_name(hub: Hub, endpoint: Endpoint, holder: Holder) -> None:
 def save_holder(hub: Hub, endpoint: Endpoint, done: Callable[[Any], None] | None = None) -> None:
     """Store who holds the name now; then `done`."""
     holder = endpoint.holder
-    columns = {
+    columns: dict[str, Any] = {
         "seen": endpoint.seen,
         "epoch": endpoint.epoch,
         "ephemeral": endpoint.ephemeral,
@@ -109,7 +109,7 @@ def save_holder(hub: Hub, endpoint: Endpoint, done: Callable[[Any], None] | None
         "boot": hub.boot,
     }
     name, endpoint.saved = endpoint.name, endpoint.seen
-    hub.store.submit(lambda store: store.save_endpoint(name, **columns), done)
+    hub.store.submit(lambda store: store.save_holder(name, **columns), done)
 
 
 def release_ended_holders(hub: Hub) -> None:

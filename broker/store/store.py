@@ -265,6 +265,17 @@ class Store:
             (name, *columns.values()),
         )
 
+    def save_holder(self, name: str, *, instance: str, **columns: Any) -> None:
+        """Store who holds an endpoint; what another one may have had of it is no first delivery."""
+        row = self._one("SELECT instance FROM endpoint WHERE name=?", (name,))
+        if row is not None and row["instance"] not in ("", instance):
+            self._db.execute(
+                "UPDATE message SET redelivered=redelivered|? WHERE endpoint=? AND done IS NULL"
+                " AND (redelivered & ? OR state<>?)",
+                (Redelivery.RETURNED, name, Redelivery.SENT, DeliveryState.QUEUED),
+            )
+        self.save_endpoint(name, instance=instance, **columns)
+
     def forget_endpoint(self, name: str) -> None:
         """Delete an endpoint's record."""
         self._db.execute("DELETE FROM endpoint WHERE name=?", (name,))

@@ -9,6 +9,7 @@ import os
 import random
 import signal
 import sqlite3
+import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -23,7 +24,7 @@ from fakes.broker import Broker, until
 from fakes.faulty import FaultyBroker
 from fakes.peer import MakePeer, reference
 from fakes.program import Program, Run, lines
-from wakebus.broker import Client
+from wakebus.broker import Client, Delivery, Outcome, WakebusError
 
 PUPPET = Path(__file__).with_name("puppet.py")
 FULL = "the disk is full"
@@ -256,6 +257,32 @@ def test_what_was_said_to_be_held_and_is_held_no_more(broker: Broker, peers: Mak
     last = peers(broker, "a" * 16)
     last.register("e")
     assert last.take()["redelivered"] is True
+
+
+def test_what_ended_while_its_name_was_given_up_and_the_broker_was_away(broker: Broker) -> None:
+    """PROTOCOL-5.10: the client says what it finished when it registers again: not called twice."""
+    calls: list[str] = []
+    go, done = threading.Event(), threading.Event()
+
+    def handle(delivery: Delivery) -> Outcome:
+        calls.append(delivery.message.id)
+        go.wait(60)
+        done.set()
+        return {}
+
+    with Client(timeout=5) as client:
+        client.register("e", handle)
+        id = client.send("e", "work").id
+        until(lambda: calls)
+        broker.kill()
+        with pytest.raises(WakebusError):
+            client.unregister("e")
+        go.set()
+        done.wait(60)
+        broker.start()
+        client.register("e", handle)
+        assert client.wait(id, 30).state == "handled"
+    assert calls == [id]
 
 
 AGAIN, ROUNDS = 12, 40

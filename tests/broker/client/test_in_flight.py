@@ -16,7 +16,7 @@ from fakes.router import Router
 from wakebus.broker import Client, Delivery, Later, Outcome, Refusal
 from wakebus.broker.client.connection import ClientConnection
 from wakebus.broker.client.handler_pool import HandlerPool
-from wakebus.broker.client.in_flight import InFlight
+from wakebus.broker.client.in_flight import MAX_UNSAID, InFlight
 from wakebus.broker.client.registrations import Registrations
 from wakebus.broker.errors import Fenced, NotRegistered, NotRunning
 
@@ -413,6 +413,46 @@ def test_work_in_hand_outlives_a_name_given_up(
     frame = router.next()
     assert (frame.verb, frame.payload["epoch"]) == ("handled", 2)
     assert handler.ids == ["m1"]
+
+
+@pytest.mark.parametrize("ended", [[], ["m1"]])
+def test_work_that_ended_while_its_name_was_given_up(
+    router: Router, client: Client, handler: Handler, ended: list[str]
+) -> None:
+    """Listed, not called again, and said, unless it is over at the broker."""
+    handler.go.clear()
+    router.deliver("w", "m1")
+    until(lambda: handler.called)
+    with ThreadPoolExecutor(1) as pool:
+        left = pool.submit(client.unregister, "w")
+        router.ok(router.next())
+        left.result(10)
+    handler.go.set()
+    until(lambda: registrations(client)._in_flight._unsaid)
+    said = register(client, router, handler, epoch=2, ended=ended)
+    assert [item["id"] for item in said["holding"]] == ["m1"]
+    if not ended:
+        router.deliver("w", "m1", epoch=2)
+        frame = router.next()
+        assert (frame.verb, frame.payload["epoch"]) == ("handled", 2)
+        router.ok(frame)
+    until(lambda: not held(client))
+    assert handler.ids == ["m1"]
+
+
+def test_what_is_never_said_is_bounded(router: Router, client: Client, handler: Handler) -> None:
+    """Of names that nobody registers again the oldest acks are let go."""
+    in_flight = registrations(client)._in_flight
+    with ThreadPoolExecutor(1) as pool:
+        left = pool.submit(client.unregister, "w")
+        router.ok(router.next())
+        left.result(10)
+    for number in range(MAX_UNSAID + 2):
+        message = {"id": f"m{number}", "ts": 1.0, "from": "ci", "to": "w", "body": {}}
+        one = Delivery({"message": message, "epoch": 1}, "w", lambda *_: None)
+        in_flight._held["w", one.message.id] = one
+        in_flight.finish(one, None)
+    assert len(held(client)) == MAX_UNSAID and held(client)[0] == "m2"
 
 
 # --- later ------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from fakes.hub import Bench
 from fakes.peer import posting
 from wakebus.broker.core import dispatch
 from wakebus.broker.protocol import wire
+from wakebus.broker.store.rows import Redelivery
 from wakebus.broker.verbs import VERBS
 
 
@@ -100,3 +101,55 @@ def test_a_message_that_has_vanished_holds_up_nothing(bench: Bench) -> None:
     bench.slow.run_all()
     send(bench, "m2")
     assert delivered(bench) == ["m2"]
+
+
+def commits(bench: Bench) -> int:
+    """Run all that is queued; return how many transactions wrote."""
+    statements: list[str] = []
+    bench.slow.store.db.set_trace_callback(statements.append)
+    bench.slow.run_all()
+    bench.slow.store.db.set_trace_callback(None)
+    transactions = "\n".join(statements).split("BEGIN IMMEDIATE")
+    return sum("UPDATE" in one or "INSERT" in one for one in transactions)
+
+
+def test_the_label_costs_no_commit_of_its_own(bench: Bench) -> None:
+    """PROTOCOL-6.15: it is stored with the message, and then with the end of the one before."""
+    bench.held("e")
+    payloads = [posting("e", id=f"m{n}") for n in range(3)]
+    for payload in payloads:
+        VERBS["send"](bench.hub, bench.request(payload, b"sender"))
+    assert commits(bench) == 1 and delivered(bench) == ["m0"]
+    for number in range(3):
+        told = {"to": "e", "id": f"m{number}", "epoch": 1}
+        for verb in ("got", "handled"):
+            VERBS[verb](bench.hub, bench.request(told))
+        assert commits(bench) == 1
+    assert delivered(bench) == ["m0", "m1", "m2"]
+
+
+def test_a_frame_leaves_after_the_commit_that_says_so(bench: Bench) -> None:
+    """PROTOCOL-6.15: what waited for a holder is marked when that has come."""
+    send(bench, "m1")
+    dispatch.dispatch(bench.hub, bench.held("e"))
+    assert delivered(bench) == []
+    assert commits(bench) == 1 and delivered(bench) == ["m1"]
+    (row,) = bench.slow.store.open_messages()
+    assert Redelivery.SENT in Redelivery(row["redelivered"])
+
+
+def test_a_dead_letter_that_a_holder_had_comes_back_labelled(tmp_path: Path) -> None:
+    """PROTOCOL-10.8: also where the first death was the last."""
+    bench = Bench(tmp_path, attempts=1)
+    send(bench, "m1")
+    endpoint = bench.held("e")
+    dispatch.dispatch(bench.hub, endpoint)
+    bench.slow.run_all()
+    endpoint.holder = None
+    dispatch.bring_back(bench.hub, endpoint, died=True, why="died")
+    bench.slow.run_all()
+    bench.held("e")
+    VERBS["retry"](bench.hub, bench.request({"ids": ["m1"]}))
+    bench.slow.run_all()
+    assert wire.decode(bench.posted[-1]).payload["redelivered"] is True
+    bench.close()

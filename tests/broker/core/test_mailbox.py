@@ -388,3 +388,47 @@ def test_quarantine_outlives_the_broker(deaths: int, redelivered: int, quarantin
     }
     entry = MailboxEntry.of_row(row, 0.0)
     assert (entry.quarantined, entry.redelivered) == (quarantined, redelivered > 0)
+
+
+def test_what_will_go_out_is_foreseen() -> None:
+    """PROTOCOL-6.15: with a message in a free lane of the window; once, and not behind others."""
+    box = filled("a", window=3)
+    assert not box.book("a", 10), "one waits already"
+    (first,) = box.entries.values()
+    take_all(box)
+    assert not box.book("a", 10), "one is out"
+    first.state = DeliveryState.HANDLED
+    assert box.book("a", 10), "that one has ended, all but its commit"
+    assert not box.book("a", 10), "the second of two that come together"
+    assert box.book("b", 10)
+    assert not box.book("c", 10), "beyond the window"
+    box.unbook("b")
+    assert box.book("c", 10)
+    assert not filled("a", size=4 * MIB).book("a", 10)
+
+
+def test_the_next_one_is_foreseen_once() -> None:
+    """PROTOCOL-6.15: of the lane that is next in turn, else of the same lane; none of a death."""
+    box = filled(*"aabb", window=1)
+    one, two, three, _ = box.entries.values()
+    take_all(box)
+    assert box.successor(one) is three, "the turn is the other lane's"
+    assert box.successor(one) is two
+    assert box.successor(one) is None
+    lone = filled("a", "a", "a")
+    first, second, _ = lone.entries.values()
+    take_all(lone)
+    second.quarantined = True
+    assert lone.successor(first) is None
+
+
+def test_what_waits_for_the_disk_has_not_left() -> None:
+    """PROTOCOL-6.2, PROTOCOL-6.8: a death beside it neither labels nor counts it."""
+    box = filled("a", "b")
+    take_all(box)
+    one, two = box.entries.values()
+    two.on_disk = True
+    assert [e.id for e in box.return_all(died=True)] == ["m1"]
+    assert (one.deaths, one.redelivered) == (1, True)
+    assert (two.deaths, two.redelivered, two.quarantined, two.on_disk) == (0, False, False, False)
+    assert sorted(take_all(box)) == ["m1", "m2"]
