@@ -252,10 +252,34 @@ def test_a_reader_of_another_program_delays_the_erasing_not_the_answer(
     thread.stop()
 
 
+def test_what_a_killed_broker_deleted_is_erased_by_the_next_one(
+    tmp_path: Path, woken: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PROTOCOL-8.6: its log is there still."""
+    monkeypatch.setattr(group_commit, "PAUSE_S", 60.0)
+    store = Store(tmp_path / "bus.db")
+    thread = started(store, woken)
+    filled(thread, store)
+    seen: list[Any] = []
+    thread.submit(_purge, seen.append)
+    _collect_until(thread, lambda: seen != [])
+    left = tmp_path / "left"
+    left.mkdir()
+    for end in ("", "-wal"):
+        (left / f"bus.db{end}").write_bytes(Path(f"{store.path}{end}").read_bytes())
+    thread.stop()
+    monkeypatch.setattr(group_commit, "PAUSE_S", 0.01)
+    store = Store(left / "bus.db")
+    assert holding(store)
+    thread = started(store, woken)
+    until(lambda: holding(store) == [])
+    thread.stop()
+
+
 def test_what_retention_deletes_is_erased_in_the_next_pause(
     tmp_path: Path, woken: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """PROTOCOL-8.6: also what a broker deleted that was killed then."""
+    """PROTOCOL-8.6: nobody waits for it."""
     monkeypatch.setattr(group_commit, "PAUSE_S", 0.01)
     store = Store(tmp_path / "bus.db")
     thread = started(store, woken)
