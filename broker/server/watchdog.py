@@ -97,6 +97,9 @@ class Watchdog:
             self._router.call_soon(self._bind_again)
         if any(map(self._is_gone, self._limit.events)):
             self._router.call_soon(self._bind_events)
+        for path in (self._limit.path, *self._limit.events):
+            if not self._limit.closed and os.path.lexists(path) and not path.is_socket():
+                log.error("%s is no socket any more: nobody new can connect; move it away", path)
         reopen_log(log.parent)
         lock = self._folder / LOCK
         if not is_same_file(lock, self._lock) and lock_again(self._folder, self._lock):

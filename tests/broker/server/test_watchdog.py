@@ -1,6 +1,7 @@
 """A look at the folder; tests/faults/test_folder.py has the real broker under it."""
 
 import os
+import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -34,6 +35,12 @@ class Asked:
         self.stopped = True
 
 
+def bind(path: Path) -> None:
+    """Make a socket's file."""
+    with socket.socket(socket.AF_UNIX) as made:
+        made.bind(str(path))
+
+
 class Scene:
     """A folder as a running broker has it, and a watch over it that has not started."""
 
@@ -43,10 +50,10 @@ class Scene:
         self.store = open_store(folder / "bus.db", "boot")
         self.sockets = [folder / "broker.sock", folder / "pub.sock"]
         for path in self.sockets:
-            path.touch()
+            bind(path)
         write_address(folder, ADDRESS)
         self.router = Asked()
-        self.bind: Callable[[], None] = self.sockets[0].touch
+        self.bind: Callable[[], None] = lambda: bind(self.sockets[0])
         self.watch = Watchdog(
             folder,
             self.guard,
@@ -56,7 +63,7 @@ class Scene:
             self.store,
             cast(Router, self.router),
             lambda: self.bind(),
-            self.sockets[1].touch,
+            lambda: bind(self.sockets[1]),
         )
 
     def close(self) -> None:
@@ -68,9 +75,9 @@ class Scene:
 
 
 @pytest.fixture
-def scene(tmp_path: Path) -> Iterator[Scene]:
+def scene(bus_root: Path) -> Iterator[Scene]:
     """A watch that looks."""
-    folder = tmp_path / "bus"
+    folder = bus_root / "bus"
     folder.mkdir()
     found = Scene(folder)
     found.watch.start()
@@ -103,14 +110,28 @@ def test_what_cannot_be_made_again(scene: Scene, caplog: pytest.LogCaptureFixtur
     scene.bind = fail
     (scene.folder / "address.json").unlink()
     (scene.folder / "address.json").mkdir()  # nor can this
-    for socket in scene.sockets:
-        socket.unlink()
+    for path in scene.sockets:
+        path.unlink()
     until(lambda: len(tried) >= 3 and scene.sockets[1].exists())
     assert "no socket can be made" in caplog.text and "address.json" in caplog.text
     assert not scene.router.stopped
     (scene.folder / "address.json").rmdir()
-    scene.bind = scene.sockets[0].touch
+    scene.bind = lambda: bind(scene.sockets[0])
     until(lambda: scene.sockets[0].exists() and (scene.folder / "address.json").is_file())
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_something_else_in_a_sockets_place(
+    scene: Scene, caplog: pytest.LogCaptureFixture, number: int
+) -> None:
+    """PROTOCOL-1.13: it is told and left alone; once it is away the socket is made again."""
+    path = scene.sockets[number]
+    path.unlink()
+    path.write_text("a user's file")
+    until(lambda: f"{path} is no socket any more" in caplog.text)
+    assert path.read_text() == "a user's file"
+    path.unlink()
+    until(path.is_socket)
 
 
 @pytest.mark.parametrize("name", ["bus.db", "bus.db-wal"])
