@@ -86,7 +86,7 @@ class Calls:
         """
         Send `body` (a text, or fields) to endpoint `to`; return the receipt.
 
-        `wait`: seconds to wait until it is handled; the receipt then carries the outcome.
+        `wait`: seconds to wait until it is handled or dead; the receipt then carries the outcome.
         `queue`: keep it although nobody ever registered `to`. `id`: send again what was
         undecided. `token`: a turn's token, which proves sender and cause. `outside_turn`: no turn
         of this client caused it, though one is open.

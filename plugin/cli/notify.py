@@ -81,7 +81,7 @@ def parser() -> Parser:
     )
     found.add_argument("--version", action="version", version=f"wakebus {__version__}")
     waits = found.add_mutually_exclusive_group()
-    waits.add_argument("--wait", type=seconds, metavar="S", help="wait until it is handled")
+    waits.add_argument("--wait", type=seconds, metavar="S", help="wait until it has ended")
     waits.add_argument(
         "--wait-reply", type=seconds, metavar="S", help="wait for the answer and print it"
     )

@@ -10,7 +10,7 @@ Rule 3: registered again, the hooks are there again and know what they knew.
 import logging
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
@@ -106,6 +106,7 @@ class Hooks:
             "pre_gateway_dispatch",
             "pre_llm_call",
             "post_llm_call",
+            "api_request_error",
             "transform_llm_output",
             "on_session_end",
             "on_session_finalize",
@@ -153,6 +154,12 @@ class Hooks:
         """The model has answered."""
         text, mixed = str(assistant_response or ""), steered(conversation_history)
         self._runtime.tracker.on_answer(text, turn_id=turn_id, steered=mixed)
+
+    @_never_raises
+    def api_request_error(self, turn_id: str = "", error: Any = None, **_: Any) -> None:
+        """The model's API has failed; Hermes may try again (run_agent.py:2587)."""
+        said = error.get("message") if isinstance(error, Mapping) else error
+        self._runtime.tracker.on_trouble(str(said or "no reason given"), turn_id=turn_id)
 
     @_never_raises
     def transform_llm_output(

@@ -110,7 +110,8 @@ def test_interrupt(desk: World, pane: Pane) -> None:
         with suppress(AssertionError):
             until(lambda: ours.aborted, 10)
             break
-    assert "the person at the terminal stopped it" in str(outcome(desk, id)["turn"])
+    ended = desk.handled(id)
+    assert ended["reason"] == "the turn failed: the person at the terminal stopped it", ended
     desk.model.release("b")
     outcome(desk, send(desk, "note", "the milk is sour"))
     # Hermes joins this with what was not answered, and would drop what waits (HERMES-4.8).
@@ -120,6 +121,16 @@ def test_interrupt(desk: World, pane: Pane) -> None:
     desk.wait(lambda: joined.ended, "it is answered")
     pane.type("SAY:and so on")
     assert desk.asked("and so on").last.count("the milk is sour") == 1
+
+
+def test_a_model_that_fails(desk: World, pane: Pane) -> None:
+    """RULES-8.1, HERMES-4.6: the turn failed, and is told as that; the next one is answered."""
+    desk.model.fail(20)
+    ended = desk.handled(send(desk, "ci", "what is it"))
+    assert ended["state"] == "dead" and ended["outcome"]["failed"] is True, (ended, desk.story())
+    assert ended["reason"].startswith("the turn failed: "), ended
+    desk.model.fail(0)
+    assert "error" not in outcome(desk, send(desk, "ci", "SAY:well again"))["turn"]  # type: ignore[operator]
 
 
 def test_texts_are_inert(desk: World, pane: Pane) -> None:

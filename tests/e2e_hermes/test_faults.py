@@ -69,6 +69,19 @@ def printed(world: World, id: str) -> dict[str, Any]:
     return dict(world.handled(id)["outcome"]["actions"][0])
 
 
+def test_a_model_that_fails(world: World) -> None:
+    """RULES-8.1: the turn failed, the sender ends with 6 and the reason; done anew, it is fine."""
+    world.ask("dm1", "u1", "hello")
+    world.model.fail(20)
+    words = ("--to", GATEWAY, "--type", "ci", "--channel", "mattermost:dm1", "--wait", "120")
+    done = world.notify(*words, "--id", "ill", "what is it")
+    assert done.status == 6, (done, world.story())
+    assert "dead ill: the turn failed: " in done.err and "the model is ill" in done.err, done
+    world.model.fail(0)
+    assert world.wakebus("dead", "retry", "ill").status == 0
+    assert world.handled("ill")["state"] == "handled"
+
+
 def test_a_print_that_is_in_doubt(world: World) -> None:
     """HERMES-3.8: after a 500 nobody knows: `uncertain`, sent once; the next is sent."""
     world.mattermost.fail_posts(1, 500)

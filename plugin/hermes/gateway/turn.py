@@ -36,6 +36,7 @@ DELIVERY_S: Final = 60.0  # from the turn's end to the core's word; its retries 
 STOPPING: Final = "this gateway is leaving the bus"
 CANCELLED: Final = "its message was cancelled"
 AWAY: Final = "not begun: "
+UNTOLD: Final = "Hermes did not say how it ended (agent.log may)"
 
 
 class Intervals(NamedTuple):
@@ -210,7 +211,7 @@ class GatewayTurns:
 
     def _untold_end(self, turn: TrackedTurn) -> str:
         if turn.began.is_set():
-            return "Hermes did not say how it ended (agent.log may)"
+            return f"its model: {turn.trouble}" if turn.trouble else UNTOLD
         if why := self._hermes.away():
             raise NotNow(f"{AWAY}{why}")
         return "Hermes did not begin the turn (gateway.log says why)"
@@ -251,7 +252,8 @@ class GatewayTurns:
         if turn.steered:
             outcome["steered"] = True
         if not well:
-            outcome["error"] = "it was not completed (agent.log says why)"
+            why = f"its model: {turn.trouble}" if turn.trouble else "agent.log says why"
+            outcome["error"] = f"it was not completed ({why})"
         if hidden is not None:
             return TurnResult(answer, outcome | {"hidden": True}, well=well)
         if is_silent(answer):  # then nobody is told anything, on purpose

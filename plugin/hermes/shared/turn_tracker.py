@@ -23,7 +23,8 @@ class TrackedTurn:
     """
     An order on its way through Hermes. `began`, `ended` are set in this sequence.
 
-    `answer`: what the model said at the end, "" for nothing; `steered`: a person's words were put
+    `answer`: what the model said at the end, "" for nothing; `trouble`: what its API said last,
+    where it failed and nothing was said since; `steered`: a person's words were put
     into the turn; `completed`, `interrupted`: as Hermes told at the turn's end; `session_id`:
     Hermes's own.
     """
@@ -31,7 +32,7 @@ class TrackedTurn:
     def __init__(self, order: TurnRequest) -> None:
         self.order = order
         self.session_id = self.task_id = self.turn_id = ""
-        self.answer = ""
+        self.answer = self.trouble = ""
         self.completed = self.interrupted = self.steered = False
         self.began, self.ended = threading.Event(), threading.Event()
 
@@ -70,7 +71,12 @@ class TurnTracker:
     def on_answer(self, text: str, *, turn_id: str, steered: bool = False) -> None:
         """The model has answered in turn `turn_id`."""
         for turn in self._by_id(turn_id):
-            turn.answer, turn.steered = text, steered
+            turn.answer, turn.steered, turn.trouble = text, steered, ""
+
+    def on_trouble(self, text: str, *, turn_id: str) -> None:
+        """The model's API failed in turn `turn_id`."""
+        for turn in self._by_id(turn_id):
+            turn.trouble = text
 
     def on_end(self, *, turn_id: str, completed: bool, interrupted: bool) -> None:
         """Turn `turn_id` is over."""

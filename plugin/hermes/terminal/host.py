@@ -30,6 +30,7 @@ IDLE_S: Final = 5.0
 # Hermes tells a turn's end before it rests; some failures it does not tell at all
 # (agent/conversation_loop.py returns from 24 places without finalize_turn).
 UNTOLD_S: Final = 2.0
+NO_OUTPUT: Final = "no output"
 GAVE_WAY: Final = "gave way to a message that interrupts"
 
 
@@ -146,25 +147,27 @@ class CliHost:
         outcome: dict[str, Any] = {"started": started, "ended": time.time()}
         outcome["session"] = tracked.session_id
         answer = sanitize(tracked.answer).strip()
-        if answer:
+        leaving = self._stop.is_set() or self._hermes.leaving
+        cut = not late and (order.cancel.asked or leaving)
+        stopped = tracked.interrupted and not (late or cut)
+        if answer and not stopped:
             note = {} if tracked.completed else {"note": "Hermes calls the turn not completed"}
             shown: Told = {"result": "answered", "at": time.time()}
             outcome |= {"characters": len(answer), **note}
             return TurnResult(answer, outcome, well=True, shown=shown)
-        leaving = self._stop.is_set() or self._hermes.leaving
-        cut = not late and (order.cancel.asked or leaving)
         if late:
             outcome["error"] = f"ended after its time limit of {order.timeout:g} s"
         elif cut:
             outcome["error"] = "ended before it was done"
-        elif tracked.interrupted:
+        elif stopped:
             outcome |= {"interrupted": True, "error": "the person at the terminal stopped it"}
         elif tracked.completed:
-            outcome["error"] = "no output"
+            outcome["error"] = NO_OUTPUT
         else:
-            outcome["error"] = "Hermes did not complete it; see the terminal"
+            why = f"its model: {tracked.trouble}" if tracked.trouble else ""
+            outcome["error"] = why or "Hermes did not complete it; see the terminal"
         # What a turn that was interrupted had in its prompt stays in the conversation: it is seen
         # by the next turn. Not so when this process ends: then all of it comes again.
         seen = tracked.completed or (tracked.interrupted and not leaving)
-        mute = tracked.completed and not late
+        mute = outcome["error"] == NO_OUTPUT
         return TurnResult("", outcome, cut_off=cut, well=seen, mute=mute)

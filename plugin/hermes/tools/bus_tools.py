@@ -138,15 +138,16 @@ def _wait_for_outcome(client: "Client", receipt: "Receipt", wait: float) -> "Rec
 _MEANS: Final = {
     "queued": "stored; {to} gets it as soon as it can",
     "delivered": "{to} has it and is not done with it",
-    "handled": "{to} is done with it; outcome says what it did",
+    "handled": "it ended at {to}; outcome says what was done there, not how well",
     "dead": "given up, nobody gets it: {reason}",
 }
+_FAILED: Final = "{to} worked on it and failed: {reason}"
 
 
 def _receipt_told(receipt: "Receipt", target: str, sender: str, channel: str | None) -> ToolResult:
     from wakebus.broker.protocol.outcome import left_open
 
-    means = _MEANS.get(receipt.state, "the broker says no more")
+    means = _FAILED if receipt.failed else _MEANS.get(receipt.state, "the broker says no more")
     told: ToolResult = {"state": receipt.state, "id": receipt.id, "to": target, "from": sender}
     told["means"] = means.format(to=target, reason=receipt.reason or "no reason was told")
     if receipt.state == "queued" and not receipt.live:

@@ -235,7 +235,7 @@ def test_registered_again(bus: Bus, make: MakeMessage) -> None:
     bus.context.add("key:a1", PromptItem(make(), "milk"))
     assert "milk" in begin(bus)
     bus.registered()
-    assert [len(callbacks) for callbacks in bus.callbacks.values()] == [1] * 7
+    assert [len(callbacks) for callbacks in bus.callbacks.values()] == [1] * 8
     end(bus, "t1")
     assert begin(bus, "t2") == ""
 
@@ -249,6 +249,17 @@ def test_what_a_host_hears(bus: Bus) -> None:
         for text in ("keep me", "change me")
     ]
     assert output == [[], ["changed"]]
+
+
+def test_what_the_models_api_said(bus: Bus, monkeypatch: pytest.MonkeyPatch) -> None:
+    """HERMES-4.11, RULES-8.1: it is the reason of a turn that Hermes ends for it."""
+    heard: list[tuple[str, str]] = []
+    monkeypatch.setattr(
+        bus.tracker, "on_trouble", lambda text, turn_id: heard.append((turn_id, text))
+    )
+    bus.fire("api_request_error", turn_id="t1", error={"type": "E", "message": "HTTP 429"})
+    bus.fire("api_request_error", turn_id="t1", error=None)
+    assert heard == [("t1", "HTTP 429"), ("t1", "no reason given")]
 
 
 def test_nothing_is_raised(bus: Bus) -> None:

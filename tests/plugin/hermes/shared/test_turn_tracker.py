@@ -36,6 +36,10 @@ def test_a_turn_is_ours_by_its_marker() -> None:
         tracker.on_answer("of ours", turn_id="3")
         tracker.on_end(turn_id="3", completed=True, interrupted=False)
         assert ours.ended.is_set() and ours.answer == "of ours" and ours.completed
+        tracker.on_trouble("HTTP 500", turn_id="3")
+        assert ours.trouble == "HTTP 500"
+        tracker.on_answer("at last", turn_id="3")
+        assert ours.trouble == ""
 
 
 def test_a_history_that_is_seen_again_is_no_turn() -> None:
