@@ -78,7 +78,8 @@ def steps(message: Traced) -> list[Step]:
     # The broker writes `held` while the receiver is at work already, and its ack ends it all.
     held = max((step.t for step in found if step.what == "held"), default=0.0)
     ended = found[-1].t if found else 0.0
-    theirs = _outcome_steps(outcome, ended, _process(said[-1]) if said else "receiver")
+    ender: Traced = next((step for step in reversed(said) if step.get("pid")), {})
+    theirs = _outcome_steps(outcome, ended, _process(ender) if ender else "receiver")
     order = [(step.t, 0, step) for step in found[:-1]]
     order += [(max(held, min(step.t, ended)), 1, step) for step in theirs]
     order += [(step.t, 2, step) for step in found[-1:]]

@@ -132,6 +132,18 @@ def test_messages_done_together_fail_each(
     assert prompts.read_text().count("text 0") == 2 and prompts.read_text().count("text 1") == 1
 
 
+def test_the_work_on_an_event_fails(desk: Desk, name: str, listen: Listen, config: str) -> None:
+    """RULES-8.2, RULES-2.6: a dead letter of the endpoint; nobody gets a notice, and none loops."""
+    with Path(config).open("a", encoding="utf-8") as rules:
+        rules.write(f"  - {{match_topic: {name}.red, command: 'echo no >&2; exit 1'}}\n")
+    listen(name, "--rules", config)
+    desk.wakebus("publish", f"{name}.red", '{"text": "3 tests"}')
+    with desk.client() as bus:
+        (letter,) = until(lambda: list(bus.dead_letters(to=name)))
+        assert letter["from"] == name and letter["reason"] == "the command failed: exit 1: no"
+        assert [one["id"] for one in bus.trace(letter["id"])] == [letter["id"]]
+
+
 RETRIED = """callbacks:
   - match_type: directive
     context: true

@@ -127,3 +127,15 @@ def test_no_outcome_raises(outcome: Any, said: list[Any], fields: dict[str, Any]
         for line in trace_lines([message], "m1"):
             assert "\n" not in line
     json.dumps(trace_lines([traced(outcome=outcome)], "m1"))
+
+
+def test_a_failure_and_its_attempts() -> None:
+    """RULES-8.1, RULES-8.9: told as failed, by the process that worked on it."""
+    failed = traced(outcome={"rule": "1: x", "failed": True}, state="dead")
+    later = {"t": 11.0, "what": "later", "by": "lead", "pid": 8, "after_s": 30, "failures": 1}
+    noticed = {"t": 12.1, "what": "noticed", "to": "ci"}
+    failed["steps"] = [*failed["steps"][:-1], later, noticed]
+    lines = trace_lines([failed], "m1")
+    assert lines[0].endswith("dead (failed) ◀")
+    assert any("failure 1, again in 30 s" in line for line in lines)
+    assert any("1: x (lead, pid 8)" in line for line in lines)
