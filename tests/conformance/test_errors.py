@@ -1,5 +1,6 @@
 """PROTOCOL.md section 3: answers and errors, against a real broker."""
 
+import itertools
 import os
 import random
 import secrets
@@ -16,7 +17,7 @@ import zmq
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fakes.broker import Broker, until
+from fakes.broker import Broker, MakeBroker, until
 from fakes.peer import MakePeer, Peer, posting
 from wakebus.broker.errors import UnknownVerb, from_wire
 from wakebus.broker.protocol import wire
@@ -248,6 +249,36 @@ def test_answers_and_deliveries_keep_their_order(
         assert [answer.sequence for answer in answers] == list(range(1, 10_003))
         texts = [wire.decode(socket.recv()).payload["message"]["body"]["text"] for _ in range(3)]
         assert texts == ["0", "1", "2"]
+
+
+def test_a_slow_reader_that_beats_is_not_silent(
+    make_broker: MakeBroker, peers: MakePeer, name: str
+) -> None:
+    """PROTOCOL-3.4, PROTOCOL-5.7: its beats are heard, however many answers wait for it."""
+    broker = make_broker(stale_s=1)
+    other = peers(broker)
+
+    def state() -> Any:
+        rows = other.ask("list")["endpoints"]
+        return [row["state"] for row in rows if row["name"] == name]
+
+    with slow_reader(broker) as socket:
+        numbers = itertools.count(1)
+
+        def request(verb: str, **payload: Any) -> None:
+            socket.send(wire.encode(verb, next(numbers), payload))
+
+        request("hello", min=1, max=1, instance="5be1c2a09d6f4711")
+        request("register", name=name, holding=[])
+        for _ in range(10_000):
+            request("probe", instance="5be1c2a09d6f4711")
+        until(lambda: state() == ["live"])
+        start = other.ask("status")["uptime_s"]
+        while other.ask("status")["uptime_s"] < start + 3:
+            request("beat")
+            assert state() == ["live"]
+        last = next(numbers) - 1
+        assert len(answers_of(socket, last)) == last
 
 
 def test_a_peer_that_never_reads_its_answers(broker: Broker, peers: MakePeer) -> None:
