@@ -7,7 +7,6 @@ are recorded as they are made; what the disk does with them is the kernel's word
 
 import os
 import re
-import shutil
 import sqlite3
 import stat
 import subprocess
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from powercut.traced import cannot_trace
 
 from fakes.broker import Broker
 from fakes.peer import MakePeer, posting
@@ -199,7 +199,7 @@ def test_one_function_writes_small_files() -> None:
     assert users == {"broker/system/durable_file.py"}
 
 
-@pytest.mark.skipif(not shutil.which("strace"), reason="strace is not installed")
+@pytest.mark.skipif(bool(cannot_trace()), reason=cannot_trace())
 def test_what_a_killed_broker_wrote_is_synced_before_anybody_is_told(
     broker: Broker, peers: MakePeer
 ) -> None:
