@@ -37,15 +37,22 @@ def router_address() -> str:
 
 def checked_address(address: str) -> str:
     """Return `address`. Raises NotRunning where others may put another socket in its place."""
-    scheme, _, path = address.partition("://")
-    if scheme == "ipc" and not path.startswith("@"):  # an abstract one is no file (unix(7))
-        try:
-            reason = refusal_of_way(os.path.abspath(path), os.getuid())  # noqa: PTH100
-        except OSError:
-            return address  # nobody is there
-        if reason:
-            raise NotRunning(f"the socket {path} is not safe: {reason}", step=STEP)
+    try:
+        reason = refusal_of_address(address)
+    except OSError:
+        return address  # nobody is there
+    if reason:
+        path = address.partition("://")[2]
+        raise NotRunning(f"the socket {path} is not safe: {reason}", step=STEP)
     return address
+
+
+def refusal_of_address(address: str) -> str:
+    """Return why others may put another socket in the place of this one, or "". Raises OSError."""
+    scheme, _, path = address.partition("://")
+    if scheme != "ipc" or path.startswith("@"):  # an abstract one is no file (unix(7))
+        return ""
+    return refusal_of_way(os.path.abspath(path), os.getuid())  # noqa: PTH100
 
 
 def topic_addresses(router: str, *, explicit: bool) -> TopicAddresses:

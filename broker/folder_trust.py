@@ -3,11 +3,14 @@ Who may put something else in the place of what lies in a folder: not only who m
 but also who may write any folder above it, or a link on the way (as sshd's StrictModes looks).
 
 Rule 1: this user and root may, nobody else. The sticky bit keeps others from what is not theirs.
-Rule 2: a group is nobody else where it is the user's own. Rule 3: every sender loads this file.
+Rule 2: a group is nobody else where it is certainly the user's own and no access list stands behind
+it (acl(5): its mask shows as the group's bits). Rule 3: every sender loads this file.
 """
 
+import errno
 import os
 import stat
+import sys
 from collections.abc import Iterator
 from typing import Final
 
@@ -15,19 +18,19 @@ OTHERS: Final = stat.S_IWGRP | stat.S_IWOTH
 LINKS_MOST: Final = 40  # path_resolution(7)
 
 
-def refusal_of_way(path: str, uid: int, writers: int = OTHERS) -> str:
+def refusal_of_way(path: str, uid: int) -> str:
     """
     Return why others than `uid` may replace what lies at absolute `path`, with the way out, or "".
 
-    writers: the bits of a folder's mode that count. Raises OSError.
+    Raises OSError.
     """
     for place, found in steps_to(path):
-        if reason := refusal_of_step(place, found, uid, writers):
+        if reason := refusal_of_step(place, found, uid):
             return reason
     return ""
 
 
-def refusal_of_step(place: str, found: os.stat_result, uid: int, writers: int = OTHERS) -> str:
+def refusal_of_step(place: str, found: os.stat_result, uid: int) -> str:
     """Return why a folder, a link or what they lead to is not safe from others, or ""."""
     mode = stat.S_IMODE(found.st_mode)
     if found.st_uid not in (uid, 0) and not _is_unmapped(found.st_uid):
@@ -37,10 +40,10 @@ def refusal_of_step(place: str, found: os.stat_result, uid: int, writers: int = 
         )
     if not stat.S_ISDIR(found.st_mode) or mode & stat.S_ISVTX:
         return ""
-    world = bool(mode & writers & stat.S_IWOTH)
-    group = bool(mode & writers & stat.S_IWGRP) and not is_own_group(found.st_gid, uid)
-    if not world and not group:
+    others = others_bits(place, found, uid)
+    if not others:
         return ""
+    world, group = others & stat.S_IWOTH, others & stat.S_IWGRP
     return (
         f"anyone may replace it: its folder is {'world' if world else 'group'}-writable; "
         f"chmod {'g' if group else ''}{'o' if world else ''}-w {place} "
@@ -71,24 +74,49 @@ def steps_to(path: str) -> Iterator[tuple[str, os.stat_result]]:
             at = "/" if target.startswith("/") else at
 
 
+def others_bits(place: str, found: os.stat_result, uid: int) -> int:
+    """Return the bits of the mode of what lies at `place` by which others than `uid` may write."""
+    others = found.st_mode & OTHERS
+    if others & stat.S_IWGRP and is_own_group(found.st_gid, uid) and not _has_acl(place):
+        others &= ~stat.S_IWGRP
+    return others
+
+
 def is_own_group(gid: int, uid: int) -> bool:
     """
-    Whether nobody but this user and root is in a group: one with the user's name (pam_umask(8),
-    usergroups: there a umask of 002 is usual), root's, or one of this process that has no name, as
-    a container gets it for a volume.
+    Whether nobody but this user and root is in a group: the user's first one with the user's name
+    (pam_umask(8), usergroups: there a umask of 002 is usual), root's, or one of this process that
+    has no name, as a container gets it for a volume.
+
+    Who has it as first group stands in no list of members. A directory service may name only some
+    of its users; a group with the user's own name and number is nobody else's there either.
     """
     import grp
     import pwd
 
+    if any(one.pw_gid == gid and one.pw_uid not in (uid, 0) for one in pwd.getpwall()):
+        return False
     try:
         group = grp.getgrgid(gid)
     except KeyError:
         return gid in os.getgroups()
     try:
-        name = pwd.getpwuid(uid).pw_name
+        user = pwd.getpwuid(uid)
     except KeyError:
-        name = ""
-    return (group.gr_name == name or gid == 0) and {*group.gr_mem} <= {name, "root"}
+        return gid == 0 and {*group.gr_mem} <= {"root"}
+    private = (group.gr_name, gid) == (user.pw_name, user.pw_gid)
+    return (private or gid == 0) and {*group.gr_mem} <= {user.pw_name, "root"}
+
+
+def _has_acl(place: str) -> bool:
+    """Whether an access list may stand behind the group's bits; where nothing tells, it may."""
+    if sys.platform != "linux":
+        return True  # macOS tells only through a library of C
+    try:
+        os.getxattr(place, "system.posix_acl_access")
+    except OSError as exc:
+        return exc.errno not in (errno.ENODATA, errno.EOPNOTSUPP)
+    return True
 
 
 def _is_unmapped(uid: int) -> bool:

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import zmq
 
-from wakebus.broker.address import checked_address
+from wakebus.broker.address import refusal_of_address
 from wakebus.broker.client.pending_request import PendingRequest
 from wakebus.broker.errors import NotRunning, WakebusError
 from wakebus.broker.protocol import wire
@@ -284,10 +284,9 @@ class ClientConnection:
     def _is_safe(self) -> bool:
         """Whether it is still nobody else's socket: libzmq reconnects to whoever is there."""
         try:
-            checked_address(self._current)
-        except NotRunning:
-            return False
-        return True
+            return not refusal_of_address(self._current)
+        except OSError:
+            return False  # who answered is not there any more: it may have been anybody
 
     def _leave(self, socket: "zmq.Socket[bytes]") -> None:
         """Hear nothing from it and tell it nothing; the address is looked at again."""

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from wakebus.broker.errors import WakebusError
-from wakebus.broker.system.file_trust import ANYBODY, refusal_of
+from wakebus.broker.system.file_trust import refusal_of
 
 T = TypeVar("T")
 
@@ -140,16 +140,16 @@ def state_of(file: Path) -> object:
     return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino
 
 
-def bytes_of(file: Path, most: int, writers: int = ANYBODY) -> bytes:
+def bytes_of(file: Path, most: int, *, own_group: bool = True) -> bytes:
     """
     Return a file's bytes; raises OSError, also NotTrusted, whose strerror says why not.
 
-    writers: see file_trust.py.
+    own_group: the user's own may write it (file_trust.py).
     """
     # NONBLOCK: a pipe that nobody writes would hold us for ever.
     source = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
-        if reason := refusal_of(file, os.fstat(source), writers):
+        if reason := refusal_of(file, os.fstat(source), own_group=own_group):
             raise NotTrusted(0, reason)
         with os.fdopen(source, "rb", closefd=False) as opened:
             data = opened.read(most + 1)

@@ -17,7 +17,6 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from wakebus.broker.folder_trust import OTHERS
 from wakebus.broker.system.cached_file import LastGood, NotTrusted, bytes_of, state_of
 from wakebus.broker.system.durable_file import make_folders, replace_file
 from wakebus.plugin.rules.errors import Problem, RulesError, ScriptError
@@ -84,7 +83,7 @@ def _script_warning(path: Path, rule: Rule, key: str) -> Problem | None:
 
 def _text(path: Path) -> str:
     try:
-        data = bytes_of(path, MAX_FILE, OTHERS)
+        data = bytes_of(path, MAX_FILE, own_group=False)
     except NotTrusted as exc:
         raise _error(path, f"not loaded: {exc.strerror}") from exc
     except FileNotFoundError as exc:

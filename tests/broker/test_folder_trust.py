@@ -1,10 +1,13 @@
 """Who may replace what lies at a path: every folder and link on the way to it counts."""
 
+import errno
 import grp
 import os
 import pwd
 import shutil
+import socket
 import stat
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -78,6 +81,8 @@ def test_root_trusts_only_root() -> None:
         ("wheel", ["root", "them"], 0, False),
         ("", [], 12345, False),
         ("", [], 2000, True),
+        ("me", [], 7, False),
+        ("bob", [], 6, False),
     ],
 )
 def test_an_own_group(
@@ -91,12 +96,37 @@ def test_an_own_group(
         return SimpleNamespace(gr_name=group, gr_mem=members)
 
     monkeypatch.setattr(grp, "getgrgid", group_of)
-    monkeypatch.setattr(pwd, "getpwuid", lambda uid: SimpleNamespace(pw_name="me"))
-    monkeypatch.setattr(os, "getgroups", lambda: [2000])
-    assert is_own_group(gid, ME) == good
-    said = refusal_of_step("/x", found(FOLDER, 0o775, ME, gid), ME)
-    assert bool(said) != good
-    assert refusal_of_step("/x", found(FOLDER, 0o775, ME, gid), ME, stat.S_IWOTH) == ""
+    me = SimpleNamespace(pw_name="me", pw_uid=ME, pw_gid=5)
+    bob = SimpleNamespace(pw_name="bob", pw_uid=THEM, pw_gid=6)
+    users = [SimpleNamespace(pw_name="root", pw_uid=0, pw_gid=0), me, bob]
+    monkeypatch.setattr(pwd, "getpwuid", lambda uid: me)
+    monkeypatch.setattr(pwd, "getpwall", lambda: users)
+    monkeypatch.setattr(os, "getgroups", lambda: [2000, 2001])
+    monkeypatch.setattr(sys, "platform", "linux")
+    access_list = errno.ENODATA
+
+    def getxattr(place: str, name: str) -> bytes:
+        assert (place, name) == ("/x", "system.posix_acl_access")
+        if access_list:
+            raise OSError(access_list, "?")
+        return b"\2\0\0\0"
+
+    def is_accepted() -> bool:
+        return refusal_of_step("/x", found(FOLDER, 0o775, ME, gid), ME) == ""
+
+    monkeypatch.setattr(os, "getxattr", getxattr, raising=False)
+    assert is_own_group(gid, ME) == is_accepted() == good
+    access_list = 0  # there is one
+    assert not is_accepted()
+    access_list = errno.EACCES  # it cannot be told
+    assert not is_accepted()
+    access_list = errno.EOPNOTSUPP
+    assert is_accepted() == good
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert not is_accepted()
+    monkeypatch.setattr(sys, "platform", "linux")
+    bob.pw_gid = gid  # a first group names no members
+    assert not is_own_group(gid, ME) and not is_accepted()
 
 
 # --- the way --------------------------------------------------------------------------------
@@ -157,6 +187,41 @@ def test_the_folders_of_an_ordinary_system() -> None:
     for place in ("/tmp", "/var/tmp", pwd.getpwuid(os.getuid()).pw_dir):
         if os.path.isdir(place):  # noqa: PTH112
             assert refusal_of_way(place, os.getuid()) == ""
+
+
+WRITER = 65534  # any user but root
+ACL_TAGS = {"owner": 1, "user": 2, "group": 4, "mask": 0x10, "others": 0x20}
+
+
+def give_by_acl(folder: Path, uid: int) -> None:
+    """Let user `uid` write `folder` by an access list (acl(5), <linux/posix_acl_xattr.h>)."""
+    nobody = 0xFFFFFFFF
+    rows = [("owner", 7, nobody), ("user", 7, uid), ("group", 5, nobody)]
+    rows += [("mask", 7, nobody), ("others", 5, nobody)]
+    packed = [struct.pack("<HHI", ACL_TAGS[tag], bits, who) for tag, bits, who in rows]
+    try:
+        os.setxattr(folder, "system.posix_acl_access", struct.pack("<I", 2) + b"".join(packed))
+    except (AttributeError, OSError) as exc:
+        pytest.skip(f"no access lists here: {exc}")
+
+
+@ROOT_ONLY
+def test_an_access_list_lets_another_user_in(bus_root: Path) -> None:
+    """PROTOCOL-1.18: its mask shows as the bits of a group that looks like one's own."""
+    bus_root.chmod(0o755)
+    (shared := bus_root / "p").mkdir()
+    (root := shared / "root").mkdir()
+    give_by_acl(shared, WRITER)
+    shared_mode = stat.S_IMODE(shared.stat().st_mode)
+    assert (shared_mode, shared.stat().st_gid) == (0o775, 0)
+    move = "import os, sys; os.rename(sys.argv[1], sys.argv[1] + '2')"
+    subprocess.run([PYTHON, "-c", move, str(root)], user=WRITER, group=WRITER, cwd="/", check=True)
+    (shared / "root2").rename(root)
+    assert f"chmod g-w {shared}" in refusal_of_way(str(root), 0)
+    shared.chmod(0o755)  # what it says to do; it takes the list's mask away, too
+    assert refusal_of_way(str(root), 0) == ""
+    done = subprocess.run([PYTHON, "-c", move, str(root)], user=WRITER, group=WRITER, cwd="/")
+    assert done.returncode
 
 
 @ROOT_ONLY
@@ -351,6 +416,42 @@ def test_a_client_that_reconnects(bus_root: Path, monkeypatch: pytest.MonkeyPatc
         assert not forger.poll(0) and not client.connected(0)
         forger.close()
         shutil.rmtree(folder)
+        assert bus.start().word == "ready"
+        assert client.send("e", "hi").state == "queued"
+    bus.stop()
+
+
+def greet_as_router(peer: socket.socket) -> None:
+    """Make the handshake of ZMTP 3.0 (RFC 23), mechanism NULL."""
+    peer.sendall(b"\xff" + bytes(8) + b"\x7f\x03\x00" + b"NULL".ljust(20, b"\0") + bytes(32))
+    fields = (b"Socket-Type", b"ROUTER"), (b"Identity", b"")
+    body = b"\x05READY" + b"".join(
+        bytes([len(name)]) + name + struct.pack(">I", len(value)) + value for name, value in fields
+    )
+    peer.sendall(bytes([4, len(body)]) + body)
+
+
+def test_a_connection_whose_path_has_gone(bus_root: Path) -> None:
+    """PROTOCOL-1.18: who made it and took the path away may have been anybody: nothing is told."""
+    bus = Broker(bus_root).start()
+    path = bus.address.removeprefix("ipc://")
+    with Client(timeout=30) as client, socket.socket(socket.AF_UNIX) as forger:
+        client.declare("e")
+        bus.kill()
+        until(lambda: not client.connected(0))
+        Path(path).unlink()
+        forger.settimeout(30)
+        forger.bind(path)
+        forger.listen()
+        peer, _ = forger.accept()
+        with peer:
+            peer.settimeout(30)
+            Path(path).unlink()
+            greet_as_router(peer)
+            heard = b"".join(iter(lambda: peer.recv(4096), b""))  # until it is left
+        assert b"READY" in heard and b'"' not in heard  # the handshake, and no frame
+        assert not client.connected(0)
+        forger.close()
         assert bus.start().word == "ready"
         assert client.send("e", "hi").state == "queued"
     bus.stop()

@@ -161,11 +161,14 @@ def expose(file: Path, how: str) -> str:
     if how == "folder":
         file.parent.chmod(0o777)
         return f"its folder is world-writable; chmod o-w {file.parent}"
-    file.chmod(0o666)
-    return f"others may write it (mode 0666); chmod go-w {file}"
+    mode = 0o660 if how == "group" else 0o666
+    if how == "group":  # not one's own
+        os.chown(file, -1, 54321)
+    file.chmod(mode)
+    return f"others may write it (mode {mode:04o}); chmod go-w {file}"
 
 
-EXPOSED = ["mode", "folder", *(["owner"] if os.getuid() == 0 else [])]
+EXPOSED = ["mode", "folder", *(["owner", "group"] if os.getuid() == 0 else [])]
 
 
 @pytest.mark.parametrize("how", EXPOSED)
@@ -187,7 +190,7 @@ def test_one_that_others_may_write_is_refused(
     assert said in refused.value.text and str(stage.file) in refused.value.text
     stage.file.parent.chmod(0o700)
     stage.file.chmod(0o600)
-    os.chown(stage.file, os.getuid(), -1)
+    os.chown(stage.file, os.getuid(), os.getgid())
     assert stage.env()["A"] == "theirs"
 
 

@@ -189,7 +189,7 @@ def test_a_mode_that_changed(stage: Stage) -> None:
 
 
 def test_a_file_that_others_may_write(stage: Stage) -> None:
-    """ADP-6.34: as one that cannot be read, told once; also by its folder. A group may write."""
+    """ADP-6.34: as one that cannot be read, told once; also by its folder. One's own group may."""
     values = stage.last_good()
     stage.replace("a")
     stage.file.chmod(0o664)
