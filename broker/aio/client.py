@@ -174,9 +174,9 @@ class AsyncClient(ClientStatus):
                 raise  # its name is given up, and the message goes back
             cancelled = Later(CANCELLED_S, "its handler was cancelled")
             task = asyncio.current_task()
-            outcome = cancelled if task and task.cancelling() else outcome_of_error(exc)
+            outcome = cancelled if task and task.cancelling() else outcome_of_error(delivery, exc)
         except (Exception, SystemExit) as exc:
-            outcome = outcome_of_error(exc)
+            outcome = outcome_of_error(delivery, exc)
         in_flight.finish(delivery, outcome)
 
     async def _await_ack(

@@ -99,7 +99,8 @@ class Client(ClientStatus):
         Hold endpoint `name`: `handler(delivery)` is called for its messages; return the epoch.
 
         Handlers run in threads, one per lane. What a handler returns is the outcome: a mapping
-        (<= 16 KiB) or None for handled, `Later` or `Refusal`; an exception becomes a Refusal.
+        (<= 16 KiB) or None for handled, `Later` or `Refusal`; an exception becomes a Refusal, and
+        is logged by `wakebus.client`.
         `on_lost(why)`: the name went to another client for good. Registered again, also by
         itself after a broker's restart, the client keeps what its handlers have in flight.
         `suffix`: while another client has `name`, hold `name-2`, `name-3` …; `names` tells which.

@@ -9,6 +9,7 @@ held: it calls back with its own lock held. `_sending` may be held; no callback 
 takes it.
 """
 
+import logging
 import threading
 import traceback
 from collections.abc import Callable
@@ -25,7 +26,10 @@ from wakebus.broker.system.fork_safety import FORKED
 
 NO_THREAD_S: Final = 1.0  # a message comes again after this when no thread can start
 MAX_UNSAID: Final = 1_000  # acks kept of names that may never be registered again
+MAX_ERROR: Final = 300  # characters of what a handler raised, in a reason
 CHECK_FORK_S: Final = 1.0  # an ack waits no longer in a forked child, where no answer can come
+
+log: Final = logging.getLogger("wakebus.client")
 
 Handler = Callable[[Delivery], Outcome]
 Key = tuple[str, str]  # name and id
@@ -141,7 +145,7 @@ class InFlight:
         except BaseException as exc:
             if self._connection.forked:  # in here; the child ends with it
                 raise
-            outcome = outcome_of_error(exc)
+            outcome = outcome_of_error(delivery, exc)
         self.finish(delivery, outcome)
 
     def finish(self, delivery: Delivery, outcome: Outcome) -> None:
@@ -276,9 +280,20 @@ def outcome_of_cancelled(reason: str, outcome: Outcome) -> Refusal:
     return Refusal(reason, told)
 
 
-def outcome_of_error(exc: BaseException) -> Refusal:
-    """Return the outcome of a handler that raised."""
-    what = traceback.format_exception_only(exc)[-1].strip()  # also where `str(exc)` fails
+def outcome_of_error(delivery: Delivery, exc: BaseException) -> Refusal:
+    """Log what a handler raised, unless its delivery is lost; return the outcome."""
+    if not delivery.lost:
+        log.error(
+            "the handler of %s failed on %s", delivery.name, delivery.message.id, exc_info=exc
+        )
     last = traceback.extract_tb(exc.__traceback__)[-1]
     where = f"{Path(last.filename).name}:{last.lineno}"
-    return Refusal(f"the handler failed: {what} ({where})", {"failed": True})
+    return Refusal(f"the handler failed: {_error_line(exc)} ({where})", {"failed": True})
+
+
+def _error_line(exc: BaseException) -> str:
+    """Return class and text of an error in one line, without control characters."""
+    told = traceback.TracebackException(type(exc), exc, None)  # also where `str(exc)` fails
+    text = f"{type(exc).__name__}: {told}".removesuffix(": ")
+    line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    return line if len(line) <= MAX_ERROR else f"{line[: MAX_ERROR - 1]}…"

@@ -18,6 +18,7 @@ from wakebus.broker.core.waiters import (
     forget_waiter,
     row_and_answer,
 )
+from wakebus.broker.duration import seconds_text
 from wakebus.broker.errors import BadMessage, Busy, TimedOut, WakebusError
 from wakebus.broker.protocol.delivery_state import DeliveryState
 from wakebus.broker.store.rows import Row
@@ -101,6 +102,7 @@ def _failed(hub: Hub, row: Row | None) -> str:
     if not row or not row["failures"]:
         return ""
     left = row["due"] - hub.bus_time()
-    again = f", again in {left:.0f} s" if row["state"] == DeliveryState.QUEUED and left > 0 else ""
+    waits = row["state"] == DeliveryState.QUEUED and left > 0
+    again = f", again in {seconds_text(left)}" if waits else ""
     times = "once" if row["failures"] == 1 else f"{row['failures']} times"
     return f"; it failed {times}{again}: {row['failed']}"

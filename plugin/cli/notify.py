@@ -337,7 +337,7 @@ def show_answer(answer: Answer, as_json: bool) -> int:
 def _why(outcome: Mapping[str, Any] | None) -> str:
     """Return an outcome without an answer in words; what is no turn's, as it is."""
     turn = outcome.get("turn") if outcome else None
-    if not isinstance(turn, dict) or "error" not in turn:
+    if not isinstance(turn, dict) or not (how := turn.get("error") or turn.get("note")):
         return json.dumps(outcome, ensure_ascii=False)
     said = str(turn.get("stderr") or turn.get("stdout") or "").strip()
-    return f"the agent: {turn['error']}" + (f": {said[-500:]}" if said else "")
+    return f"the agent: {how}" + (f": {said[-500:]}" if said else "")

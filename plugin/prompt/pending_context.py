@@ -2,15 +2,14 @@
 Context that waits: texts that go in front of a session's next turn, once.
 
 Rule 1: on disk before it is acknowledged. Rule 2: removed when the turn that showed it has ended
-well; one that failed or was cut off may never have seen it, so the next shows it again, but one
-that failed 3 times over a text is enough: it may be the text. Rule 3: bounded; what is pushed out
-is counted and said to the model. Rule 4: no two processes write one file: each has a journal of its
-own (journal.py). Rule 5: the body is not kept, only the text that the model gets; the label says
-where the whole is.
+well; one that failed or was cut off may never have seen it, so the next shows it again, but three
+that failed over a text are enough: it may be the text. Attempts of one message count once. Rule 3:
+bounded; what is pushed out is counted and said to the model. Rule 4: no two processes write one
+file: each has a journal of its own (journal.py). Rule 5: the body is not kept, only the text that
+the model gets; the label says where the whole is.
 """
 
 import threading
-from collections import Counter
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -22,7 +21,7 @@ from wakebus.plugin.prompt.label import PromptItem
 MAX_ITEMS: Final = 100  # per session; a night of progress reports, of which the newest matter
 MAX_ALL: Final = 5000  # of all sessions: at most 40 MB in memory
 MAX_TEXT: Final = 8 << 10  # characters of one item
-MAX_FAILED: Final = 3  # turns that a text may stand in front of without success
+MAX_FAILED: Final = 3  # messages whose turns a text may stand in front of without success
 SPARE_LINES: Final = 200  # a journal is rewritten when it is twice as long as it must be, and this
 
 
@@ -44,7 +43,7 @@ class Context:
         self._journal = Journal(file)
         self._lock = threading.Lock()
         self._pending: PendingTexts | None = None
-        self._failed: Counter[tuple[str, str]] = Counter()  # by session and id; not on disk
+        self._failed: dict[tuple[str, str], set[str]] = {}  # by session and id; not on disk
 
     def add(self, session: str, item: PromptItem) -> int:
         """Keep `item`, on disk when this returns; return how many wait. The same id is kept once.
@@ -87,20 +86,23 @@ class Context:
             finally:
                 pending.forget(session, ids, waiting.dropped)
 
-    def failed(self, session: str, waiting: PendingContext) -> tuple[str, ...]:
+    def failed(self, session: str, waiting: PendingContext, work: str) -> tuple[str, ...]:
         """
         Note that a turn with `waiting` failed; return the ids that are forgotten, for it was the
-        third with them. Raises OSError as `shown` does.
+        third with them. `work`: id of what it was on; its attempts count once. Raises OSError as
+        `shown` does.
         """
         with self._lock:
-            self._failed.update((session, item.message.id) for item in waiting.items)
             spoiled = tuple(
-                item
-                for item in waiting.items
-                if self._failed[session, item.message.id] >= MAX_FAILED
+                item for item in waiting.items if self._spoils(session, item.message.id, work)
             )
         self.shown(session, PendingContext(spoiled))
         return tuple(item.message.id for item in spoiled)
+
+    def _spoils(self, session: str, id: str, work: str) -> bool:
+        works = self._failed.setdefault((session, id), set())
+        works.add(work)
+        return len(works) >= MAX_FAILED
 
     def _opened(self) -> "PendingTexts":
         if self._pending is None:

@@ -18,14 +18,15 @@ from functools import partial
 from typing import Any, Final
 
 from wakebus.broker import Delivery, Later, Refusal
+from wakebus.broker.duration import seconds_text
 from wakebus.broker.errors import Fenced, NotNow, NotRegistered, NotRunning
 from wakebus.plugin.processes.cancel import Cancel
 from wakebus.plugin.processes.run import KILL_AFTER_S
 from wakebus.plugin.prompt.label import PromptItem
-from wakebus.plugin.prompt.pending_context import MAX_FAILED, Context, PendingContext
+from wakebus.plugin.prompt.pending_context import Context, PendingContext
 from wakebus.plugin.prompt.prompt import build_prompt
 from wakebus.plugin.receive import agent_process, event_rules
-from wakebus.plugin.receive.answers import describe_route, not_sent
+from wakebus.plugin.receive.answers import not_sent
 from wakebus.plugin.receive.failure import (
     attempts,
     failure_line,
@@ -34,6 +35,8 @@ from wakebus.plugin.receive.failure import (
     failure_of_turn,
     is_due,
     mark_failed,
+    may_try_again,
+    outcome_of_silence,
     refusal,
     retry_later,
     tells_chat,
@@ -49,6 +52,7 @@ from wakebus.plugin.receive.host import (
 from wakebus.plugin.receive.outcome_limits import fit_outcome
 from wakebus.plugin.receive.shell_command import Commands
 from wakebus.plugin.receive.terminal_output import TerminalOutput
+from wakebus.plugin.receive.terminal_report import TerminalReport
 from wakebus.plugin.receive.turn_queue import (
     FLOOD_S,
     FLOOD_TURNS,
@@ -63,7 +67,6 @@ from wakebus.plugin.rules.load import RulesFile
 from wakebus.plugin.rules.match import Plan, is_notice, plan
 from wakebus.plugin.rules.model import PLAIN
 from wakebus.plugin.rules.render import RenderTarget, render
-from wakebus.plugin.rules.sanitize import sanitize_line
 from wakebus.plugin.rules.script import render_or_script
 
 RETRY_S: Final = 5.0  # when the disk, or the broker's, takes nothing
@@ -87,6 +90,7 @@ class Dispatch:
         self._endpoint, self._rules, self._host = endpoint, rules, host
         self._context, self._environ = context, environ
         self._terminal = terminal or TerminalOutput()
+        self._report = TerminalReport(self._terminal, host.kind)
         self._commands = Commands()
         self._command_threads: set[threading.Thread] = set()
         self._turns = TurnQueue(self._run_turn, at_once=host.at_once)
@@ -133,6 +137,7 @@ class Dispatch:
         if isinstance(placed, Later):
             return placed
         if isinstance(placed, Refusal):
+            self._report.report_refusal(delivery.message, placed.reason)
             return placed._replace(outcome={**outcome, **(placed.outcome or {}), "answered": False})
         if placed.note:
             outcome["note"] = placed.note
@@ -157,6 +162,7 @@ class Dispatch:
             outcome["answered"] = False  # nobody need wait any longer
         if command:
             command.join()
+        self._report.report_commands(delivery.message, outcome["actions"])
         if delivery.cancelled:
             return Refusal(delivery.cancelled, outcome)
         outcome = _whole(outcome)
@@ -167,7 +173,7 @@ class Dispatch:
         if not worked:
             return Refusal(reason, outcome)
         if later := retry_later(reason, outcome, chosen, delivery, time.time()):
-            self._terminal.show(f"· {delivery.message.id} failed; again in {later.after_s:.0f} s")
+            self._report.report_retry(delivery.message, later.after_s)
             return later
         return self._refuse(delivery, chosen, reason, outcome, job)
 
@@ -283,7 +289,7 @@ class Dispatch:
         if not job.asked and (rest := self._turns.rest(chosen.session)) > 0:
             often = f"{FLOOD_TURNS} turns in {FLOOD_S:g} s"
             id = delivery.message.id
-            self._terminal.show(f"· {id} waits {rest:.0f} s: its session had {often}")
+            self._terminal.show(f"· {id} waits {seconds_text(rest)}: its session had {often}")
         delivery.on_cancel(partial(self._turns.cancel, chosen.session, job))
         self._turns.take_turn(chosen.session, job)
         return job
@@ -307,15 +313,17 @@ class Dispatch:
         order = TurnRequest(session, ours, text, marker, token, cancel, timeout)
         turn = self._host.turn(order)
         told: OutcomeFields = {**self._host.answer(order, turn)} if turn.answer else {}
-        trouble = self._forget_shown(session, waiting, turn) or trouble
-        if trouble:
-            told["context_error"] = trouble
-        due = is_due(ours) and not (turn.mute and self._host.spoke(order))
-        failed = failure_of_turn(turn, due=due) or failure_of_answer(last.delivery.message, told)
-        if failed:
+        due = is_due(ours)
+        spoke = due and turn.mute and self._host.spoke(order)
+        failed = failure_of_turn(turn, due=due and not spoke)
+        if turn.mute and not failed:
+            turn = turn._replace(outcome=outcome_of_silence(turn.outcome, spoke=spoke))
+        if failed := failed or failure_of_answer(last.delivery.message, told):
             mark_failed(ours, failed, turn.shown)
-        self._report_turn(last, turn, told)
+        self._report.report_turn(last, turn, told)
         fill_outcomes(ours, turn.outcome, told, [item.message.id for item in waiting.items])
+        if trouble := self._forget_shown(session, waiting, turn, last) or trouble:
+            last.outcome["context_error"] = trouble
         return turn.cut_off
 
     def _waiting(self, session: str) -> tuple[PendingContext, str]:
@@ -324,34 +332,24 @@ class Dispatch:
         except OSError as exc:  # it waits on
             return PendingContext(), f"what waits could not be read: {exc}"
 
-    def _forget_shown(self, session: str, waiting: PendingContext, turn: TurnResult) -> str:
+    def _forget_shown(
+        self, session: str, waiting: PendingContext, turn: TurnResult, job: Job
+    ) -> str:
         """Forget what the agent has seen; return what went wrong."""
         try:
             if turn.well:
                 self._context.shown(session, waiting)
+            # Of one that is tried again no outcome is kept, in which it could be told.
             elif (
                 turn.began
                 and not turn.cut_off
-                and (spoiled := self._context.failed(session, waiting))
+                and not may_try_again(job.outcome, job.plan, job.delivery)
             ):
-                ids = ", ".join(spoiled)
-                return f"shown to {MAX_FAILED} turns that failed, not shown again: {ids}"
+                spoiled = self._context.failed(session, waiting, job.delivery.message.id)
+                return self._report.report_given_up(spoiled)
         except OSError as exc:
             return f"what was shown is shown again after a restart: {exc}"
         return ""
-
-    def _report_turn(self, job: Job, turn: TurnResult, told: OutcomeFields) -> None:
-        message = job.delivery.message
-        if self._host.kind != "agent":
-            return  # who sits there has seen it, and so has the chat
-        lost = [part for part in told.values() if isinstance(part, dict) and "text" in part]
-        how = job.failed or turn.outcome.get("error") or describe_route(message, told)
-        if lost and "reason" in lost[0]:
-            how = f"its answer was not sent: {lost[0]['reason']}"
-        type_ = sanitize_line(message.type or "message", 40)
-        line = sanitize_line(f"· turn on {type_} from {message.sender} ({message.id}): {how}", 400)
-        # What reaches nobody is at least read here.
-        self._terminal.show(f"{line}\n{turn.answer}" if lost else line)
 
 
 def _tries_again(delivery: Delivery, chosen: Plan) -> bool:

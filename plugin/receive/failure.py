@@ -27,6 +27,11 @@ MAX_LINE: Final = 300  # of the reason that a chat is told
 _REASON: Final = re.compile(r"the (turn|command) failed: ")
 _WORD: Final = re.compile(r"[\w.-]{1,40}\Z")
 _MARKUP: Final = re.compile(r"[\[\]*_`~<>|#\\@]")
+# A shell's word for the signal that ended its child: dash `Killed`, bash `x: line 1: 42 Killed  y`.
+_SIGNALS: Final = "|".join(re.escape(signal.strsignal(n) or "-") for n in signal.valid_signals())
+_SHELL_SAYS: Final = re.compile(
+    rf"(?:\S+: line \d+:\s+\d+ )?(?:{_SIGNALS})(?: \(core dumped\))?(?:\s{{2,}}.*)?\Z"
+)
 # Below the line that says what is wrong: frames of a stack, and what Node.js ends with.
 _NOT_SAID: Final = re.compile(r"\s+at \S|Node\.js v\d|\W*\Z")
 _BY_SHELL: Final = 128  # a shell exits with this and the number of the signal that ended its child
@@ -43,12 +48,15 @@ def how_ended(status: int | None, ended_by: str) -> str:
 
 
 def last_line(*texts: str) -> str:
-    """Return the last line that says something, of the first text that has one; "" for none."""
-    for text in texts:
-        for line in reversed(text.split("\n")):
-            if not _NOT_SAID.match(line):
-                return sanitize_line(line, MAX_SAID)
-    return ""
+    """
+    Return the last line that says something, of the first text that has one; "" for none.
+
+    A shell's word for the signal that ended the program only where nothing else is said.
+    """
+    lines = (line for text in texts for line in reversed(text.split("\n")))
+    said = [line for line in lines if not _NOT_SAID.match(line)]
+    own = (line for line in said if not _SHELL_SAYS.match(line.strip()))
+    return sanitize_line(next(own, said[0] if said else ""), MAX_SAID)
 
 
 def is_due(jobs: Sequence[Job]) -> bool:
@@ -65,6 +73,13 @@ def failure_of_turn(turn: TurnResult, *, due: bool) -> str:
     return _reason("turn", str(error), last_line(*tails))
 
 
+def outcome_of_silence(outcome: OutcomeFields, *, spoke: bool) -> OutcomeFields:
+    """Return the outcome of a turn that said nothing, and has not failed by that."""
+    rest = {name: value for name, value in outcome.items() if name != "error"}
+    own = "; it sent messages of its own" if spoke else ""
+    return {**rest, "note": f"{outcome['error']}{own}"}
+
+
 def failure_of_answer(message: Message, told: Mapping[str, Any]) -> str:
     """Return why the answer is not on its way to the message's chat, "" where it is."""
     found = told.get("channel")
@@ -78,11 +93,12 @@ def failure_of_answer(message: Message, told: Mapping[str, Any]) -> str:
 
 def failure_of_actions(actions: Sequence[Mapping[str, Any]]) -> str:
     """Return why all that was to be done failed, "" where that is not so."""
-    found = [_failure_of_action(done) for done in actions]
+    found = [failure_of_action(done) for done in actions]
     return "; ".join(found) if all(found) else ""
 
 
-def _failure_of_action(done: Mapping[str, Any]) -> str:
+def failure_of_action(done: Mapping[str, Any]) -> str:
+    """Return why a print or a command failed, "" where it did not."""
     if done["what"] == "print" and "result" in done:
         return _not_shown(done)
     if done["what"] != "command" or done.get("cancelled"):
@@ -90,9 +106,6 @@ def _failure_of_action(done: Mapping[str, Any]) -> str:
     tail = last_line(str(done.get("tail", "")))
     if error := done.get("error"):
         return _reason("command", str(error), tail)
-    if done.get("timed_out"):
-        seconds = done["ended"] - done["started"]
-        return _reason("command", f"ended after its time limit of {seconds:.3g} s", tail)
     if done.get("status") == 0:
         return ""
     return _reason("command", how_ended(done.get("status"), done.get("signal", "")), tail)
@@ -170,18 +183,25 @@ def attempts(plan: Plan) -> int:
     return 1 + (plan.rule.retries if plan.rule else 0)
 
 
+def may_try_again(outcome: Mapping[str, Any], plan: Plan, delivery: Delivery) -> bool:
+    """
+    Whether failed work is tried again; where its rule does not, or no more, it is not.
+
+    Nor is what a person stopped, nor a turn that went well and whose answer found no way.
+    """
+    turn = outcome.get("turn", {})
+    well = "turn" in outcome and "error" not in turn
+    return delivery.failures < attempts(plan) - 1 and not (well or turn.get("interrupted"))
+
+
 def retry_later(
     reason: str, outcome: OutcomeFields, plan: Plan, delivery: Delivery, now: float
 ) -> Later | None:
     """
-    Return the word that has failed work tried again, None where its rule does not, or no more.
-
-    Not what a person stopped, nor a turn that went well and whose answer found no way. `now`: Unix
-    seconds.
+    Return the word that has failed work tried again, None where it is not. `now`: Unix seconds.
     """
     rule, turn = plan.rule, outcome.get("turn", {})
-    well = "turn" in outcome and "error" not in turn
-    if rule is None or delivery.failures >= rule.retries or well or turn.get("interrupted"):
+    if rule is None or not may_try_again(outcome, plan, delivery):
         return None
     ends = (turn.get("stderr"), turn.get("stdout"), *(a.get("tail") for a in outcome["actions"]))
     said = "\n".join([reason, *(str(end) for end in ends if end)])

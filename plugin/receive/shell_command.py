@@ -34,8 +34,8 @@ class CommandResult:
     """
     What became of a command; `started`, `ended` are Unix seconds.
 
-    `status`: exit status, None if a `signal` ended it or it never started (`error`). `tail`: the
-    end of what it printed.
+    `status`: exit status, None if a `signal` ended it or it never started. `error`: why it did not
+    start, or that its time was over. `tail`: the end of what it printed.
     """
 
     status: int | None = None
@@ -120,13 +120,14 @@ def _run(
     rule: Rule, command: str, message: Message, environ: Mapping[str, str], cancel: Cancel
 ) -> CommandResult:
     data, started = wire.dumps(message.to_wire()), time.time()
+    timeout = rule.command_timeout_s
     try:
         with message_file(data) as file:
             done = run_process(
                 [*_SHELL, command],
                 env=_environment(rule, message, data, file, environ),
                 stdin=data,
-                timeout=rule.command_timeout_s,
+                timeout=timeout,
                 stderr_limit=MAX_TAIL,
                 merged=True,
                 cancel=cancel,
@@ -142,6 +143,7 @@ def _run(
         tail_cut=done.stderr_cut,
         started=started,
         ended=time.time(),
+        error=f"ended after its time limit of {timeout:g} s" if done.timed_out else "",
     )
 
 

@@ -10,6 +10,7 @@ waits in its own handler's thread, and the one in front runs the turn there. Rul
 does, every message that waits gets its outcome.
 """
 
+import logging
 import threading
 import time
 from collections import deque
@@ -31,6 +32,8 @@ MAX_TOGETHER: Final = 50  # messages in one turn: what still fits a prompt
 MAX_SENDERS: Final = 8  # that wait for one session: each has one of the endpoint's 64 lanes
 STOPPING: Final = "this host is stopping"
 TOGETHER: Final = "cancelled, but done together with other messages: their turn went on"
+
+log: Final = logging.getLogger("wakebus.turns")
 
 OutcomeFields = dict[str, Any]
 
@@ -291,6 +294,7 @@ class TurnQueue:
                 error = f"{type(exc).__name__}: {exc}"
                 job.outcome |= {"turn": {"error": error}, "answered": False}
                 job.failed = f"the turn failed: {error}"
+            log.error("a turn of session %r failed", name, exc_info=exc)
         finally:
             self._end(session, jobs, cut_off)
 

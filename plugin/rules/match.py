@@ -13,6 +13,7 @@ from wakebus.broker.protocol import topics
 from wakebus.broker.protocol.message import Message
 from wakebus.plugin.rules.model import (
     PLAIN,
+    WAITING_TYPES,
     WAKES,
     HostKind,
     OnFailure,
@@ -24,7 +25,6 @@ from wakebus.plugin.rules.model import (
 
 ANY: Final = "*"
 UNMATCHED: Final = "{from}: {text}"
-_WAITS: Final = frozenset({"ack", "progress", "task_start", "answer"})
 _SILENT: Final = frozenset({"ack", "progress", "answer"})
 
 
@@ -97,7 +97,7 @@ def _default_wake(rule: Rule | None, message: Message, host: HostKind) -> Wake:
         return "immediate"
     # In a gateway a text without a chat has nobody whose conversation it could begin.
     nowhere = host == "gateway" and not message.channel and not (rule and rule.reply == "home")
-    return "next_turn" if message.type in _WAITS or nowhere else "immediate"
+    return "next_turn" if message.type in WAITING_TYPES or nowhere else "immediate"
 
 
 def is_notice(message: Message) -> bool:

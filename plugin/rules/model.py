@@ -22,6 +22,8 @@ WAKES: Final[tuple[Wake, ...]] = get_args(Wake)
 REPLIES: Final[tuple[Reply, ...]] = get_args(Reply)
 ON_REDELIVERY: Final[tuple[OnRedelivery, ...]] = get_args(OnRedelivery)
 
+# Types that wait for the next turn, where neither rule nor sender says otherwise.
+WAITING_TYPES: Final = frozenset({"ack", "progress", "task_start", "answer"})
 COMMAND_TIMEOUT_S: Final = 60.0
 RETRY_AFTER_S: Final = 30.0
 PLAIN: Final = "{text}"
@@ -66,6 +68,13 @@ class Rule:
         """How outcomes and traces name this rule: `3: task_done`."""
         match = self.match_type or self.match_topic or self.match_from or self.match_channel or ()
         return f"{self.number}: {', '.join(match)}"[:120]
+
+    @property
+    def can_fail(self) -> bool:
+        """Whether it has a command, or may begin a turn."""
+        waits = self.match_type is not None and WAITING_TYPES.issuperset(self.match_type)
+        wake = self.wake or ("next_turn" if waits else "immediate")
+        return self.command is not None or (self.context and wake == "immediate")
 
     @property
     def command_timeout_s(self) -> float:

@@ -257,6 +257,10 @@ class _Reader:
         for key, needs in _NEEDS.items():
             if key in stated and not any(getattr(rule, need) for need in needs):
                 self.warn(stated[key].line, key, f"does nothing without {' or '.join(needs)}")
+        for key in ("on_failure", "retries"):
+            if key in stated and rule.context and not rule.can_fail:
+                text = "does nothing: the rule begins no turn and has no command that could fail"
+                self.warn(stated[key].line, key, text)
         if rule.print is True and rule.context:
             self.warn(stated["print"].line, "print", "context silences it; `always` prints too")
         for platform in map(_PLATFORM.match, rule.match_channel or ()):

@@ -93,10 +93,11 @@ def run(args: argparse.Namespace) -> int:
             stop.set()
 
         client.register(endpoint, dispatch.handle, takeover=args.takeover, on_lost=on_lost)
-        what = f"agent: {args.agent}" if args.agent else "printing"
-        _note(f"listening as {endpoint} ({what}; rules: {found.source}); Ctrl-C ends")
         events = RuleSubscriptions(client, endpoint, rules, _note)
         maintenance = Maintenance(client, rules, events, _note)
+        maintenance.check()  # an event that is published once we say that we listen is not missed
+        what = f"agent: {args.agent}" if args.agent else "printing"
+        _note(f"listening as {endpoint} ({what}; rules: {found.source}); Ctrl-C ends")
         while not (asked or stop.wait(LOOK_S) or asked):
             maintenance.check()
         _ignore_signals()  # it ends soon, whoever goes on pressing Ctrl-C

@@ -9,6 +9,8 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from wakebus.broker.duration import seconds_text
+
 Traced = dict[str, Any]
 
 MAX_DEPTH: Final = 8  # levels of indentation; what is deeper stays at this one
@@ -96,7 +98,7 @@ def _broker_step(step: dict[str, Any]) -> Step:
     if step.get("attempt", 1) != 1:
         parts.append(f"attempt {_short(step['attempt'])}")
     if step.get("failures"):
-        after = f", again in {_time(step.get('after_s'), 0.0):.0f} s"
+        after = f", again in {seconds_text(_time(step.get('after_s'), 0.0))}"
         parts.append(f"failure {_short(step['failures'])}{after}")
     parts += [_short(step[key]) for key in ("reason", "why") if step.get(key)]
     return Step(_time(step.get("t"), 0.0), what, ", ".join(parts))

@@ -209,7 +209,9 @@ def _lines(report: dict[str, Any]) -> list[str]:
     if report["on_failure"] is not None:
         told = [_TOLD[who].format(report["channel"]) for who in report["on_failure"]]
         lines += [safe(f"failure  {' and '.join(told) or 'is told to nobody (on_failure)'}")]
-    if report.get("retries"):
+    if report.get("retries") and report["on_failure"] is None:
+        lines += ["retries  do nothing here: no turn begins and no command runs that could fail"]
+    elif report.get("retries"):
         first = f"{report['retry_after']:g} s after the first failure"
         lines += [f"retries  {report['retries']}: {first}, then twice as long each time"]
     return lines if len(lines) > 1 else [*lines, "         nothing: no print, context or command"]

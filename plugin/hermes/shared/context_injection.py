@@ -75,7 +75,7 @@ class ContextInjection:
             _, context, shown = self._turns.pop(turn_id, ("", None, []))
         for name, waiting in shown:
             if context is not None and seen is not None:
-                _settle(context, name, waiting, seen)
+                _settle(context, name, waiting, turn_id, seen)
 
     def end_session(self, session_id: str, but: str = "") -> None:
         """Every turn of the session but `but` has ended without a word."""
@@ -85,11 +85,11 @@ class ContextInjection:
             self.end_turn(turn_id, seen=False)
 
 
-def _settle(context: Context, name: str, waiting: PendingContext, seen: bool) -> None:
+def _settle(context: Context, name: str, waiting: PendingContext, turn_id: str, seen: bool) -> None:
     try:
         if seen:
             context.shown(name, waiting)
-        elif spoiled := context.failed(name, waiting):
+        elif spoiled := context.failed(name, waiting, turn_id):
             log.warning("shown to turns that failed, not shown again: %s", ", ".join(spoiled))
     except OSError as exc:
         log.warning("what was shown is shown again after a restart: %s", exc)

@@ -256,9 +256,14 @@ async def handled(delivery: AsyncDelivery) -> Any:
     ],
 )
 def test_every_handlers_end_is_told(
-    bus: AsyncClient, name: str, text: str, state: str, word: str
+    bus: AsyncClient,
+    name: str,
+    text: str,
+    state: str,
+    word: str,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """As Client tells it; a handler that raises takes neither the loop nor its lane along."""
+    """As Client tells it and logs it; what raises takes neither the loop nor its lane along."""
 
     async def main() -> None:
         async with bus:
@@ -269,6 +274,7 @@ def test_every_handlers_end_is_told(
             assert (await bus.send(name, "dict", wait=30)).outcome == {"turn": 1}
 
     run(main())
+    assert ("Traceback" in caplog.text) is (text in ("fail", "exit", "cancel"))
 
 
 def test_lanes_are_handled_at_once_and_in_order(bus: AsyncClient, name: str) -> None:

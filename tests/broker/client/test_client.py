@@ -2,6 +2,7 @@
 
 import inspect
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -245,6 +246,53 @@ def test_every_handlers_end_is_told(
         assert f"the handler failed: {type(outcome).__name__}" in done.reason
     assert done.failed is isinstance(outcome, BaseException)
     assert client.send(name, "next", wait=30).outcome == {"next": True}
+
+
+class OddError(Exception):
+    """An error whose text cannot be had."""
+
+    def __str__(self) -> str:
+        raise ValueError
+
+
+def noted() -> Exception:
+    """Return an error with a note."""
+    error = KeyError("x")
+    error.add_note("a note\nof two lines")
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (ValueError("one\ntwo\x1b[31m\u2028three\x00"), "ValueError: one two [31m three"),
+        (ValueError(), "ValueError"),
+        (ValueError("x" * 5000), f"ValueError: {'x' * 287}…"),
+        (noted(), "KeyError: 'x'"),
+        (OddError(), "OddError: <exception str() failed>"),
+    ],
+    ids=["lines", "empty", "long", "note", "odd"],
+)
+def test_what_a_handler_raises_is_logged_and_told_in_a_line(
+    client: Client,
+    worker: Client,
+    name: str,
+    error: Exception,
+    line: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """PROTOCOL-6.17: the traceback is for its owner, the reason for everybody."""
+
+    def handle(delivery: Delivery) -> Outcome:
+        raise error
+
+    worker.register(name, handle)
+    done = client.send(name, "x", wait=30)
+    assert re.fullmatch(r"the handler failed: (.*) \(test_client.py:\d+\)", done.reason)
+    assert done.reason.startswith(f"the handler failed: {line} (")
+    (record,) = [one for one in caplog.records if one.name == "wakebus.client"]
+    assert record.levelname == "ERROR" and record.exc_info and record.exc_info[1] is error
+    assert record.getMessage() == f"the handler of {name} failed on {done.id}"
 
 
 def test_lanes_run_side_by_side_and_each_in_order(

@@ -110,6 +110,12 @@ def test_an_agent_that_spoke_for_itself(desk: Desk, name: str, listen: Listen) -
     words = ("--to", name, "--type", "directive", "--wait", "30", "x", "--json")
     done = desk.notify(*words, "--channel", "console:team")
     assert done.status == 0 and done.json["state"] == "handled", done
+    turn = done.json["outcome"]["turn"]
+    assert turn["note"] == "no output; it sent messages of its own" and "error" not in turn
+    asked = desk.wakebus("ask", name, "x")
+    assert asked.status == 4 and asked.err.endswith(
+        "there is no answer: the agent: no output; it sent messages of its own\n"
+    )
 
 
 def test_messages_done_together_fail_each(
@@ -136,8 +142,9 @@ def test_the_work_on_an_event_fails(desk: Desk, name: str, listen: Listen, confi
     """RULES-8.2, RULES-2.6: a dead letter of the endpoint; nobody gets a notice, and none loops."""
     with Path(config).open("a", encoding="utf-8") as rules:
         rules.write(f"  - {{match_topic: {name}.red, command: 'echo no >&2; exit 1'}}\n")
-    listen(name, "--rules", config)
+    listener = listen(name, "--rules", config)
     desk.wakebus("publish", f"{name}.red", '{"text": "3 tests"}')
+    listener.shows("): the command failed: exit 1: no\n")
     with desk.client() as bus:
         (letter,) = until(lambda: list(bus.dead_letters(to=name)))
         assert letter["from"] == name and letter["reason"] == "the command failed: exit 1: no"
@@ -184,7 +191,7 @@ def test_a_turn_is_tried_again(desk: Desk, name: str, listen: Listen, retrying: 
     assert listener.out.count("seen") == 1, "what was shown is not shown again"
     steps = [step for step in desk.traced(name)["steps"] if step["what"] == "later"]
     assert [step["failures"] for step in steps] == [1, 2]
-    assert "failure 1, again in 0 s, the turn failed: exit 4" in desk.wakebus("trace", name).out
+    assert "failure 1, again in 0.3 s, the turn failed: exit 4" in desk.wakebus("trace", name).out
 
 
 def test_all_attempts_fail(desk: Desk, name: str, listen: Listen, retrying: str) -> None:

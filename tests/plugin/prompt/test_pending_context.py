@@ -55,15 +55,17 @@ def test_a_text_that_failing_turns_showed_three_times_is_forgotten(file: Path) -
     """It may be what they fail on; a newer one, and the same message later, are counted anew."""
     context = Context(file)
     context.add("a", item("m1"))
-    assert context.failed("a", context.waiting("a")) == ()
+    assert context.failed("a", context.waiting("a"), "t1") == ()
     context.add("a", item("m2"))
     context.add("b", item("m1"))
-    assert context.failed("a", context.waiting("a")) == ()
-    assert context.failed("a", context.waiting("a")) == ("m1",)
+    assert context.failed("a", context.waiting("a"), "t2") == ()
+    for _ in range(5):  # attempts of one message count once
+        assert context.failed("a", context.waiting("a"), "t2") == ()
+    assert context.failed("a", context.waiting("a"), "t3") == ("m1",)
     assert ids(context, "a") == ids(Context(file), "a") == ["m2"] and ids(context, "b") == ["m1"]
     context.shown("a", context.waiting("a"))
     context.add("a", item("m2"))
-    assert context.failed("a", context.waiting("a")) == () and ids(context, "a") == ["m2"]
+    assert context.failed("a", context.waiting("a"), "t4") == () and ids(context, "a") == ["m2"]
 
 
 def test_the_same_message_waits_once(file: Path) -> None:

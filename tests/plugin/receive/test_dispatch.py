@@ -204,6 +204,38 @@ def test_notes_wait_until_a_turn_ended_well(make_host: MakeHost, end: str, shown
     assert ("n1" in found.get("context_error", "")) == (shown == 3)
     left = [item.message.id for item in host.context.waiting("").items]
     assert left == (["n1"] if shown == 99 else [])
+    told = "not shown again: n1; `wakebus trace n1 --text` shows what it says\n"
+    assert (told in host.printed.getvalue()) is (shown == 3)
+
+
+def test_attempts_of_one_message_give_up_no_note(make_host: MakeHost) -> None:
+    """RULES-7.4: they count once, also after `dead retry`; the one that succeeds shows it."""
+    agent = "cat >>$FOLDER/prompts; echo >>$FOLDER/n; test $(wc -l <$FOLDER/n) -gt 5 && echo ok"
+    host = make_host({**DIRECTIVE, "retries": 4}, NOTE, command=agent)
+    handle(host, message("n1", body={"type": "note", "text": "THE-ANSWER"}))
+    turn = message(body={"type": "directive"})
+    host.dispatch.handle(deliver(turn))
+    for failures in range(1, 4):
+        assert isinstance(host.dispatch.handle(deliver(turn, failures=failures)), Later)
+    assert "context_error" not in handle(host, turn, failed=True, failures=4)
+    assert handle(host, turn)["context"] == ["n1"]
+    assert (host.folder / "prompts").read_text().count("THE-ANSWER") == 6
+    assert not host.context.waiting("").items
+
+
+def test_a_note_is_given_up_where_its_outcome_is_kept(make_host: MakeHost) -> None:
+    """RULES-7.4: the third turn is tried again: only its last attempt, refused, can tell it."""
+    host = make_host({**DIRECTIVE, "retries": 1}, NOTE, command="exit 1")
+    note = host.send("remember", type="note")
+    handled = host.outcome(note)
+    assert handled["actions"][0]["waiting"] == 1
+    for n in range(2):
+        turn = message(f"m{n}", body={"type": "directive"})
+        assert "context_error" not in handle(host, turn, failed=True, failures=1)
+    last = message("m2", body={"type": "directive"})
+    assert isinstance(host.dispatch.handle(deliver(last)), Later)
+    assert note in handle(host, last, failed=True, failures=1)["context_error"]
+    assert host.sender.read(note).text == "remember"
 
 
 def test_notes_that_no_argument_holds_wait_on(make_host: MakeHost, folder: Path) -> None:
@@ -608,6 +640,53 @@ def test_the_outcome_fits_whatever_they_print(make_host: MakeHost) -> None:
     assert outcome["turn"]["error"] == "exit 1" and len(outcome["context"]) > 8
     assert actions(outcome, "command")[0]["status"] == 1
     assert len(json.dumps(outcome, ensure_ascii=False).encode()) <= 16 << 10
+
+
+def test_the_terminal_tells_what_failed(make_host: MakeHost) -> None:
+    """RULES-8.11: commands alone and beside a print, and what is refused before its turn."""
+    fails = r"printf 'no\033[2J\n disk' >&2; exit 2"
+    host = make_host(
+        {"match_type": "job", "command": fails},
+        {"match_type": "shown", "print": True, "command": fails},
+        DIRECTIVE,
+        command="echo ran >&2",
+    )
+    handle(host, message("m1", body={"type": "job"}), failed=True)
+    handle(host, message("m2", body={"type": "shown"}))
+    host.dispatch.handle(deliver(message("m3", body={"type": "directive", "channel": "nope:1"})))
+    lines = host.printed.getvalue().splitlines()
+    assert lines[0] == "· command on job from alpha (m1): the command failed: exit 2: disk"
+    assert lines[2] == "· command on shown from alpha (m2): the command failed: exit 2: disk"
+    assert lines[3].startswith(
+        "· refused directive from alpha (m3): no answer could go to 'nope:1'"
+    )
+    assert len(lines) == 4 and "\x1b" not in host.printed.getvalue()
+
+
+def test_a_slip_of_ours_in_a_turn_is_logged(
+    make_host: MakeHost, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """RULES-8.1: with its traceback; the outcome has a line."""
+
+    def slip(*given: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(dispatch_module, "build_prompt", slip)
+    host = make_host(DIRECTIVE, command="cat")
+    handle(host, message(body={"type": "directive"}), failed=True)
+    assert "Traceback" in caplog.text and "in slip" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("after", "text"), [(0.1, "0.1 s"), (0.5, "0.5 s"), (1, "1 s"), (30, "30 s")]
+)
+def test_the_terminal_tells_when_it_is_tried_again(
+    make_host: MakeHost, after: float, text: str
+) -> None:
+    """RULES-8.9: a time below a second is not 0."""
+    host = make_host({**DIRECTIVE, "retries": 1, "retry_after": after}, command="exit 1")
+    host.dispatch.handle(deliver(message(body={"type": "directive"})))
+    assert f"· m1 failed; again in {text}\n" in host.printed.getvalue()
 
 
 def test_rules_change_between_messages(make_host: MakeHost) -> None:

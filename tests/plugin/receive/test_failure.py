@@ -41,6 +41,22 @@ def test_frames_of_a_stack_say_nothing() -> None:
     assert turn(stderr=python) == "the turn failed: exit 1: ValueError: no key"
 
 
+@pytest.mark.parametrize(
+    ("stderr", "stdout", "said"),
+    [
+        ("loading\nKilled\n", "", "loading"),
+        ("loading\nSegmentation fault (core dumped)", "", "loading"),
+        ("loading\n./a.sh: line 3: 4711 Terminated              sleep 9", "", "loading"),
+        ("sh: line 1:  4711 Killed                  ./agent --quick\n", "step 3", "step 3"),
+        ("Killed", "", "Killed"),
+        ("Killed the wrong process", "", "Killed the wrong process"),
+    ],
+)
+def test_a_shells_word_for_a_signal_is_not_the_agents(stderr: str, stdout: str, said: str) -> None:
+    """RULES-8.1: what the agent wrote last is more telling, if it wrote anything."""
+    assert turn("exit 137 (SIGKILL)", stderr=stderr, stdout=stdout).endswith(f"): {said}")
+
+
 def test_what_did_not_fail() -> None:
     """RULES-8.4: what our stop or an interrupting message ended; silence where nothing is due."""
     assert turn(cut_off=True) == ""
@@ -92,7 +108,7 @@ def test_a_command_that_was_all_there_was_to_do() -> None:
     assert why({"status": 0}) == "" and why() == ""
     assert why({"status": 2, "tail": "no disk\n"}) == "the command failed: exit 2: no disk"
     assert why({"status": None, "signal": "SIGSEGV"}) == "the command failed: ended by SIGSEGV"
-    late = {"status": None, "signal": "SIGTERM", "timed_out": True, "started": 1.0, "ended": 1.5}
+    late = {"status": None, "timed_out": True, "error": "ended after its time limit of 0.5 s"}
     assert why(late) == "the command failed: ended after its time limit of 0.5 s"
     assert why({"error": "cannot start /bin/sh"}) == "the command failed: cannot start /bin/sh"
     assert why({"status": None, "cancelled": True, "error": "stopped"}) == ""

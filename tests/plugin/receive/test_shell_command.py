@@ -112,6 +112,7 @@ def test_the_time_limit(make: MakeMessage, tmp_path: Path) -> None:
     done = run("echo begun; sleep 60 & sleep 60", make(), timeout_s=0.3)
     assert done.timed_out and not done.ok and done.tail == "begun"
     assert done.to_outcome()["timed_out"] is True
+    assert done.error == "ended after its time limit of 0.3 s"
     assert done.ended - done.started < 5
 
 

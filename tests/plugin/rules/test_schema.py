@@ -243,6 +243,26 @@ def test_on_failure_of_what_cannot_fail() -> None:
 
 
 @pytest.mark.parametrize(
+    ("match", "more", "fails"),
+    [
+        ("a", "context: true", True),
+        ("a", "context: true\n  wake: next_turn", False),
+        ("a", "context: true\n  wake: silent", False),
+        ("a", "context: true\n  wake: silent\n  command: x", True),
+        ("[answer, ack]", "context: true", False),
+        ("[answer, a]", "context: true", True),
+        ("answer", "context: true\n  wake: immediate", True),
+    ],
+)
+def test_retries_of_what_cannot_fail(match: str, more: str, fails: bool) -> None:
+    """RULES-1.9, RULES-8.9: a text that only waits; also by its type."""
+    for key, value in (("retries", "3"), ("on_failure", "{chat: false}")):
+        warned = _warned(f"- match_type: {match}\n  {key}: {value}\n  {more}")
+        text = "does nothing: the rule begins no turn and has no command that could fail"
+        assert warned == ([] if fails else [f"r.yaml:2: {key}: {text}"])
+
+
+@pytest.mark.parametrize(
     ("text", "warning"),
     [
         (

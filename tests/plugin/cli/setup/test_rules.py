@@ -87,6 +87,14 @@ def test_test_shows_what_would_happen(capsys: Captured) -> None:
     assert "[task_done] cli: all {type}" in out and "reply    channel" in out
 
 
+def test_test_says_where_retries_do_nothing(home: Path, capsys: Captured) -> None:
+    """RULES-1.9, RULES-8.9: a text that only waits cannot fail."""
+    home.write_text("- {match_type: a, context: true, wake: silent, retries: 2}\n")
+    home.chmod(0o600)
+    assert call("test", "--type", "a", "x") == 0
+    assert "retries  do nothing here: no turn begins" in capsys.readouterr().out
+
+
 def test_test_shows_retries(home: Path, capsys: Captured) -> None:
     """RULES-8.9: only where there are any."""
     home.write_text("- {match_type: a, command: x, retries: 2, retry_after: 5}\n")
