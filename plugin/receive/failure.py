@@ -32,8 +32,11 @@ _SIGNALS: Final = "|".join(re.escape(signal.strsignal(n) or "-") for n in signal
 _SHELL_SAYS: Final = re.compile(
     rf"(?:\S+: line \d+:\s+\d+ )?(?:{_SIGNALS})(?: \(core dumped\))?(?:\s{{2,}}.*)?\Z"
 )
-# Below the line that says what is wrong: frames of a stack, and what Node.js ends with.
-_NOT_SAID: Final = re.compile(r"\s+at \S|Node\.js v\d|\W*\Z")
+# Below the line that says what is wrong: frames of a stack, what Node.js ends with, and the next
+# step that our own commands name.
+_NOT_SAID: Final = re.compile(
+    r"\s+at \S|Node\.js v\d|(All of it|More): (wakebus|notify-hermes) |\W*\Z"
+)
 _BY_SHELL: Final = 128  # a shell exits with this and the number of the signal that ended its child
 
 
