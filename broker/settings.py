@@ -90,7 +90,9 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     loop_messages: Annotated[
         int,
         _number(
-            "messages", "messages to one endpoint that an endpoint's turns may send in a window"
+            "messages",
+            "messages to one endpoint, whose own turns led to them, that an endpoint's turns may "
+            "send in a window",
         ),
     ] = 10
     loop_self: Annotated[

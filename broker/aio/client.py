@@ -168,7 +168,9 @@ class AsyncClient(ClientStatus):
             delivery.on_cancel(partial(self._runner.post, running.cancel))
         outcome: Outcome
         try:
-            outcome = await handler(AsyncDelivery(delivery, partial(self._await_ack, in_flight)))
+            with in_flight.running(delivery):
+                given = AsyncDelivery(delivery, partial(self._await_ack, in_flight))
+                outcome = await handler(given)
         except asyncio.CancelledError as exc:
             if self._runner.closing:
                 raise  # its name is given up, and the message goes back

@@ -10,17 +10,21 @@ import sys
 import time
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from types import FunctionType
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from wakebus.broker.errors import TimedOut, Undecided
 from wakebus.broker.protocol import message as messages
 from wakebus.broker.protocol.message import DEFAULT_TTL_S
 from wakebus.broker.protocol.receipt import Answer, Receipt, receipt
 
+if TYPE_CHECKING:  # a sender does not load it
+    from wakebus.broker.client.delivery import Arrival
+
 T = TypeVar("T")
 
 PAGE: Final = 200  # rows of one answer
 STEP: Final = 200  # ids of one request
+CAUSES: Final = ("token", "cause", "hops", "path", "outside_turn")  # what says why one sends
 
 ReplyRow = dict[str, Any]
 
@@ -50,11 +54,16 @@ class Calls:
     All calls of one client that ask the broker.
 
     `own_name()`: the first name it holds. `give_up(name)`: hold it no longer, return as which it
-    was granted.
+    was granted. `in_hand()`: the delivery whose handler makes the call.
     """
 
-    def __init__(self, own_name: Callable[[], str | None], give_up: Callable[[str], str]) -> None:
-        self._own_name, self._give_up = own_name, give_up
+    def __init__(
+        self,
+        own_name: Callable[[], str | None],
+        give_up: Callable[[str], str],
+        in_hand: "Callable[[], Arrival | None]" = lambda: None,
+    ) -> None:
+        self._own_name, self._give_up, self._in_hand = own_name, give_up, in_hand
         self._ids = messages.Ids()
 
     # --- messages -------------------------------------------------------------------------
@@ -88,12 +97,14 @@ class Calls:
 
         `wait`: seconds to wait until it is handled or dead; the receipt then carries the outcome.
         `queue`: keep it although nobody ever registered `to`. `id`: send again what was
-        undecided. `token`: a turn's token, which proves sender and cause. `outside_turn`: no turn
-        of this client caused it, though one is open.
+        undecided. `token`: a turn's token, which proves sender and cause. What a handler sends is
+        caused by its delivery, unless it says `token`, `cause`, `hops`, `path`, or `outside_turn`.
 
         Raises Refused (and its kinds), NotNow, NotRunning (nothing was written), Undecided
         (written, no receipt: send again with its id), TimedOut (stored, not handled in time).
         """
+        delivery = self._cause(token, cause, hops, path, outside_turn)
+        cause, hops, path = delivery.leads_to() if delivery else (cause, hops, path)
         now = time.time()
         fields: dict[str, Any] = {"text": body} if isinstance(body, str) else dict(body)
         fields |= {k: v for k, v in (("type", type), ("channel", channel)) if v is not None}
@@ -115,23 +126,21 @@ class Calls:
         stored = receipt((yield BrokerRequest("send", payload, timeout, id=checked.id)), to)
         if wait is None or stored.state in ("handled", "dead"):
             return stored
-        reply = yield _waiting(stored.id, "handled", wait, token)
+        reply = yield _waiting(stored.id, "handled", wait, token, delivery)
         return receipt(reply)._replace(to=to, duplicate=stored.duplicate)
 
     def wait(self, id: str, wait: float, *, token: str | None = None) -> Call[Receipt]:
         """
         Return the receipt of message `id` once it is handled or dead, or raise TimedOut.
 
-        `token`: of the turn that waits. Raises Loop where that could never end: it waits for
-        itself, or for others who wait for it.
+        `token`: of the turn that waits; a handler's wait shows its delivery. Raises Loop where that
+        could never end: it waits for itself, or for others who wait for it.
         """
-        return receipt((yield _waiting(id, "handled", wait, token)))
+        return receipt((yield _waiting(id, "handled", wait, token, self._cause(token))))
 
     def wait_answer(self, id: str, wait: float, *, token: str | None = None) -> Call[Answer]:
         """Return the answer to message `id`, or raise TimedOut, or Loop as `wait` does."""
-        reply = yield _waiting(id, "answer", wait, token)
-        found = reply.get("answer")
-        return Answer(receipt(reply), messages.from_wire(found) if found else None)
+        return (yield from _answer(_waiting(id, "answer", wait, token, self._cause(token))))
 
     def ask(
         self, /, to: str, body: str | Mapping[str, Any], *, wait: float, **fields: Any
@@ -148,7 +157,12 @@ class Calls:
         started = time.monotonic()
         stored = yield from self.send(to, body, asks=True, **fields)
         left = max(0.0, wait - (time.monotonic() - started))
-        return (yield from self.wait_answer(stored.id, left, token=fields.get("token")))
+        token, delivery = fields.get("token"), self._cause(*map(fields.get, CAUSES))
+        return (yield from _answer(_waiting(stored.id, "answer", left, token, delivery)))
+
+    def _cause(self, *said: object) -> "Arrival | None":
+        """Return the delivery whose handler calls, None where the caller said a cause or none."""
+        return None if any(said) else self._in_hand()
 
     # --- names ----------------------------------------------------------------------------
 
@@ -281,10 +295,20 @@ class Calls:
         yield BrokerRequest("stop", {"boot": boot})
 
 
-def _waiting(id: str, state: str, wait: float, token: str | None) -> BrokerRequest:
+def _waiting(
+    id: str, state: str, wait: float, token: str | None, delivery: "Arrival | None"
+) -> BrokerRequest:
     payload = {"id": id, "state": state, "timeout": wait, **_given(token=token)}
+    if delivery is not None:
+        payload["delivery"] = {"to": delivery.name, "id": delivery.message.id}
     # The broker ends the wait; the second is for the way back.
     return BrokerRequest("wait", payload, wait + 1.0, waited=id)
+
+
+def _answer(asked: BrokerRequest) -> Call[Answer]:
+    reply = yield asked
+    found = reply.get("answer")
+    return Answer(receipt(reply), messages.from_wire(found) if found else None)
 
 
 # What help() and a TypeError call them: both clients have them, nobody else sees this class.

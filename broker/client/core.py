@@ -19,6 +19,7 @@ from wakebus.broker.system.fork_safety import call_after_fork
 
 if TYPE_CHECKING:  # a sender does not load them
     from wakebus.broker.address import TopicAddresses
+    from wakebus.broker.client.delivery import Delivery
     from wakebus.broker.client.in_flight import RunHandler
     from wakebus.broker.client.registrations import Registrations
     from wakebus.broker.pubsub.topic_plane import TopicPlane
@@ -68,7 +69,7 @@ class ClientCore:
 
     def _begin(self, parent: ClientConnection | None = None) -> None:
         self.instance = os.urandom(8).hex()  # not by `secrets`: it loads OpenSSL
-        self.calls = Calls(self._own_name, self._give_up)
+        self.calls = Calls(self._own_name, self._give_up, self._in_hand)
         self._registrations: Registrations | None = None
         self._topics: TopicPlane | None = None
         self._lock = threading.RLock()  # a signal handler may close
@@ -143,6 +144,9 @@ class ClientCore:
 
     def _own_name(self) -> str | None:
         return self._registrations.own_name() if self._registrations else None
+
+    def _in_hand(self) -> "Delivery | None":
+        return self._registrations.in_hand() if self._registrations else None
 
     def _give_up(self, name: str) -> str:
         return self._registrations.give_up(name) if self._registrations else name

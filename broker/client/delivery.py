@@ -45,6 +45,12 @@ class Arrival:
         self.takes_more = False
         self.lost = False  # `started` found that it is no longer ours
 
+    def leads_to(self) -> tuple[str, int, tuple[str, ...]]:
+        """Return `cause`, `hops` and `path` of what is sent because of it."""
+        message = self.message
+        path = (*message.path, self.name)[-messages.MAX_PATH :]
+        return message.id, min(message.hops + 1, messages.MAX_HOPS), path
+
     def _start_fields(self, token: str | None) -> dict[str, Any]:
         fields: dict[str, Any] = {"hops": self.message.hops, "path": list(self.message.path)}
         return fields if token is None else {**fields, "token": token}

@@ -12,7 +12,9 @@ takes it.
 import logging
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -35,6 +37,10 @@ Handler = Callable[[Delivery], Outcome]
 Key = tuple[str, str]  # name and id
 # Has a handler run, without waiting, then calls `finish`; RuntimeError: it has no thread for it.
 RunHandler = Callable[["InFlight", Handler, Delivery], None]
+
+
+# Whose handler runs here: a thread's own, and that of a task and of the tasks that it makes.
+_running: ContextVar["tuple[InFlight, Delivery] | None"] = ContextVar("wakebus", default=None)
 
 
 class PendingAck:
@@ -140,13 +146,32 @@ class InFlight:
     def handle(self, handler: Handler, delivery: Delivery) -> None:
         """Call the handler, in this thread, and acknowledge what came of it."""
         try:
-            outcome = handler(delivery)
+            with self.running(delivery):
+                outcome = handler(delivery)
         # Also SystemExit: a handler that ends its thread would block its lane for ever.
         except BaseException as exc:
             if self._connection.forked:  # in here; the child ends with it
                 raise
             outcome = outcome_of_error(delivery, exc)
         self.finish(delivery, outcome)
+
+    @contextmanager
+    def running(self, delivery: Delivery) -> Iterator[None]:
+        """Inside, in this thread or task, the handler of this delivery runs."""
+        before = _running.set((self, delivery))
+        try:
+            yield
+        finally:
+            _running.reset(before)
+
+    def in_hand(self) -> Delivery | None:
+        """Return the delivery whose handler calls, None once that has ended or is not ours."""
+        owner, delivery = _running.get() or (None, None)
+        if owner is not self or delivery is None or delivery.lost:
+            return None
+        with self._lock:
+            held = self._held.get((delivery.name, delivery.message.id))
+        return delivery if held is delivery else None
 
     def finish(self, delivery: Delivery, outcome: Outcome) -> None:
         """Acknowledge what a handler made of its delivery (any thread)."""

@@ -72,6 +72,10 @@ class Registrations:
         self._pool.after_fork()
         self._in_flight.after_fork()
 
+    def in_hand(self) -> Delivery | None:
+        """Return the delivery whose handler calls, None where none of ours does."""
+        return self._in_flight.in_hand()
+
     def own_name(self) -> str | None:
         """Return the first name held."""
         with self._lock:

@@ -57,6 +57,17 @@ def dispatch(hub: Hub, endpoint: Endpoint, fresh: Mapping[str, bytes] | None = N
             hub.store.submit(partial(_fetch, entry.id, past), fetched)
 
 
+def unmark_unsent(hub: Hub) -> None:
+    """What is stored as sent and did not leave after all is no redelivery; for an orderly end."""
+    waiting: dict[str, Row] = {}
+    for endpoint in hub.endpoints.values():
+        for entry in endpoint.mailbox.entries.values():
+            if not entry.out or entry.on_disk:
+                entry.sent = False
+                waiting[entry.id] = entry.past
+    hub.store.submit(lambda store: store.unmark_sent(waiting), None)
+
+
 def _fetch(id: str, past: Row | None, store: Store) -> Row | None:
     """Return a message that is about to leave; `past`: the store does not know that yet."""
     if past is not None:

@@ -1,9 +1,10 @@
 """
 Whether turns that send to each other may go on (PROTOCOL.md section 4): not for ever.
 
-Rule 1: pure; `now` is an argument, monotonic seconds. Rule 2: only what a turn caused is counted;
-what starts no turn, or ends one, is not. Rule 3: bounded, and in memory alone: a new broker counts
-anew.
+Rule 1: pure; `now` is an argument, monotonic seconds. Rule 2: only what a turn caused is looked at;
+what starts no turn, or ends one, is not. Of that, only what comes back to an endpoint is counted by
+its number: work that is passed on is no loop. Rule 3: bounded, and in memory alone: a new broker
+counts anew.
 """
 
 from collections import deque
@@ -19,7 +20,10 @@ Pair = tuple[str, str]  # sender and target
 
 
 class LoopLimits(NamedTuple):
-    """Turns in a chain; messages to another one and to oneself in `window_s`; a pause's length."""
+    """
+    Turns in a chain; messages in `window_s` that come back to another one, and those to oneself; a
+    pause's length.
+    """
 
     hops: int
     messages: int
@@ -47,13 +51,18 @@ def is_guarded(message: Message) -> bool:
     return message.hops > 0 and message.type not in EXEMPT and not others
 
 
+def comes_back(message: Message) -> bool:
+    """Whether a turn of its target led to it, for all that its path tells."""
+    return not message.path or message.to == message.sender or message.to in message.path
+
+
 def ends_pauses(message: Message) -> bool:
     """Whether no turn caused it: a person wants something of its target, whatever went on there."""
     return not message.hops and message.type not in EXEMPT and message.sender != message.to
 
 
 class LoopGuard:
-    """What turns sent of late, by sender and target, and which of these pairs are paused."""
+    """What came back of late, by sender and target, and which of these pairs are paused."""
 
     def __init__(self, limits: LoopLimits) -> None:
         self._limits = limits
@@ -61,24 +70,24 @@ class LoopGuard:
         self._paused: dict[Pair, PausedPair] = {}
 
     def admit(self, message: Message, now: float) -> PausedPair | None:
-        """Count a guarded message and return None, or return the pause that it meets or makes."""
+        """Admit a guarded message and return None, or return the pause that it meets or makes."""
         pair = (message.sender, message.to)
         if (paused := self._paused.get(pair)) is not None:
             if paused.until > now:
                 return paused
             self._forget(pair)
-        sent = self._sent.setdefault(pair, deque())
-        while sent and sent[0] <= now - self._limits.window_s:
-            sent.popleft()
-        if reason := self._reason(message, len(sent)):
+        counted = comes_back(message)
+        if reason := self._too_far(message) or (counted and self._too_many(message, now)):
             return PausedPair(*pair, reason, now + self._limits.pause_s)
-        sent.append(now)
-        self._make_room(now)
+        if counted:
+            self._sent.setdefault(pair, deque()).append(now)
+            self._make_room(now)
         return None
 
     def discount(self, message: Message) -> None:
         """A message that was admitted was not stored after all."""
-        if sent := self._sent.get((message.sender, message.to)):
+        sent = self._sent.get((message.sender, message.to))
+        if sent and comes_back(message):
             sent.pop()
 
     def pause(self, pair: PausedPair) -> bool:
@@ -109,18 +118,23 @@ class LoopGuard:
             self._forget((one.sender, one.to))
         return lifted
 
-    def _reason(self, message: Message, sent: int) -> str:
-        limits = self._limits
-        if message.hops > limits.hops:
-            names = [*message.path, message.to]
-            chain = " → ".join(names[-SHOWN:])
-            shown = f"… → {chain}" if len(names) > SHOWN else chain
-            return f"more than {limits.hops} turns caused each other ({shown})"
+    def _too_far(self, message: Message) -> str:
+        if message.hops <= self._limits.hops:
+            return ""
+        names = [*message.path, message.to]
+        chain = " → ".join(names[-SHOWN:])
+        shown = f"… → {chain}" if len(names) > SHOWN else chain
+        return f"more than {self._limits.hops} turns caused each other ({shown})"
+
+    def _too_many(self, message: Message, now: float) -> str:
+        limits, sent = self._limits, self._sent.get((message.sender, message.to), deque())
+        while sent and sent[0] <= now - limits.window_s:
+            sent.popleft()
         alone = message.sender == message.to
-        if sent >= (limits.alone if alone else limits.messages):
-            whom = "itself" if alone else message.to
-            return f"its turns sent {sent} messages to {whom} within {limits.window_s:g} s"
-        return ""
+        if len(sent) < (limits.alone if alone else limits.messages):
+            return ""
+        whom = "itself" if alone else message.to
+        return f"its turns sent {len(sent)} messages to {whom} within {limits.window_s:g} s"
 
     def _forget(self, pair: Pair) -> None:
         self._paused.pop(pair, None)

@@ -146,16 +146,18 @@ class Waiter:
     """
     Somebody waits until message `id` is `want`. Each is itself, whatever it holds.
 
-    `turn`: the message from whose turn it waits, None from none that is known.
+    `turn`: the message from whose turn it waits, None from none that is known. `generation`: its
+    delivery, whose handler waits; 0 where that is not known.
     """
 
-    __slots__ = ("endpoint", "id", "process", "request", "timer", "turn", "want")
+    __slots__ = ("endpoint", "generation", "id", "process", "request", "timer", "turn", "want")
 
     def __init__(self, request: ClientRequest, id: str, want: str) -> None:
         self.request, self.id, self.want = request, id, want
         self.endpoint = ""  # for which the message is
         self.timer: Timer | None = None
         self.turn: MessageKey | None = None
+        self.generation = 0
         self.process = Process(0)  # who waits, from a turn
 
     @property

@@ -66,10 +66,16 @@ def _needs(hub: Hub, key: MessageKey) -> Iterator[_Need]:
         yield _Need((name, id), None)
     if entry.behind:
         yield _Need((name, entry.behind), None)
-    if entry.state is DeliveryState.STARTED:
-        for waiter in list(hub.turn_waits.get(key, ())):
-            if not has_ended(waiter.process):
-                yield _Need(waiter.key, waiter)
+    for waiter in list(hub.turn_waits.get(key, ())):
+        if _is_inside(entry, waiter) and not has_ended(waiter.process):
+            yield _Need(waiter.key, waiter)
+
+
+def _is_inside(entry: MailboxEntry, waiter: Waiter) -> bool:
+    """Whether work on a message goes on, and waits: as its holder said, or in its handler."""
+    if waiter.generation:
+        return entry.out and entry.generation == waiter.generation
+    return entry.state is DeliveryState.STARTED
 
 
 def _found(hub: Hub, key: MessageKey) -> tuple[Endpoint | None, MailboxEntry | None]:

@@ -21,7 +21,7 @@ import msgspec
 import zmq
 
 from wakebus.broker import __version__
-from wakebus.broker.core.dispatch import resume_deliveries
+from wakebus.broker.core.dispatch import resume_deliveries, unmark_unsent
 from wakebus.broker.core.holders import release_ended_holders
 from wakebus.broker.core.hub import Hub
 from wakebus.broker.core.model import ClientRequest, Effects
@@ -156,12 +156,9 @@ class Router:
         """Return when all that was accepted is stored and answered; ends the writer thread."""
         self._read()
         housekeeping.checkpoint_clock(self._hub)
-        while not self._hub.store.idle() or self._proxy.busy:
-            self._hear_proxy({self._proxy.control: 1})
-            self._drain_monitor()  # libzmq waits when nobody reads it
-            self._hub.timers.run_due()
-            self._collect()
-            zmq.select([self._wake_read], [], [], 0.05)
+        self._finish_work()
+        unmark_unsent(self._hub)
+        self._finish_work()
         for endpoint in self._hub.endpoints.values():
             if endpoint.holder and endpoint.holder.conn:
                 self._out.push_frame(endpoint.holder.conn, wire.encode("going", 0, {}))
@@ -170,6 +167,14 @@ class Router:
             time.sleep(min(self._hub.timers.run_due(), 0.01))
         self.abandon()
         # The pipe stays open until the process ends: a second SIGTERM writes to it.
+
+    def _finish_work(self) -> None:
+        while not self._hub.store.idle() or self._proxy.busy:
+            self._hear_proxy({self._proxy.control: 1})
+            self._drain_monitor()  # libzmq waits when nobody reads it
+            self._hub.timers.run_due()
+            self._collect()
+            zmq.select([self._wake_read], [], [], 0.05)
 
     def abandon(self) -> None:
         """End the writer thread; nobody is told anything any more."""

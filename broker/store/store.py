@@ -7,7 +7,7 @@ fails harms no other in its batch.
 
 import logging
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -190,6 +190,17 @@ class Store:
             " WHERE id=? AND done IS NULL",
             (redelivered | Redelivery.SENT, started_before, id),
         )
+
+    def unmark_sent(self, waiting: Mapping[str, Row]) -> None:
+        """Remember that these have not left; `waiting`: what else is known, by id, as columns."""
+        marked = self._all(
+            "SELECT id FROM message WHERE done IS NULL AND redelivered & ?", (Redelivery.SENT,)
+        )
+        for id in [row["id"] for row in marked if row["id"] in waiting]:
+            self._db.execute(
+                "UPDATE message SET redelivered=?, started_before=? WHERE id=?",
+                (waiting[id]["redelivered"], waiting[id]["started_before"], id),
+            )
 
     def open_messages(self) -> list[Row]:
         """Return every open message without its body, oldest first."""

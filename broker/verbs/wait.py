@@ -43,8 +43,10 @@ def wait(hub: Hub, request: ClientRequest) -> None:
         raise BadMessage("wait: `token` is the token of a turn")
     if hub.waits[request.conn] >= MAX_OPEN:
         raise Busy(f"this connection waits for {MAX_OPEN} things already; let some end first")
-    hub.waits[request.conn] += 1
     waiter = Waiter(request, id, want)
+    if request.payload.get("token") is None:
+        _note_delivery(hub, waiter)
+    hub.waits[request.conn] += 1
 
     def looked(result: RowAndAnswer | WakebusError) -> None:
         if isinstance(result, WakebusError):
@@ -54,7 +56,8 @@ def wait(hub: Hub, request: ClientRequest) -> None:
             forget_waiter(hub, waiter)
             fail_unknown(hub, request, id)
         elif not answer_if_settled(hub, waiter, result[0], result[1]):
-            waiter.endpoint, waiter.turn = result[0]["endpoint"], _turn_of(hub, request, result[0])
+            waiter.endpoint = result[0]["endpoint"]
+            waiter.turn = waiter.turn or _turn_of(hub, request, result[0])
             add_waiter(hub, waiter)
             after = min(timeout, MAX_WAIT_S)
             waiter.timer = hub.timers.later(after, lambda: _time_out(hub, waiter))
@@ -63,6 +66,19 @@ def wait(hub: Hub, request: ClientRequest) -> None:
 
     # Not urgent: right after a send it would take `got` into a commit without `handled`.
     hub.store.submit(row_and_answer(id), looked, urgent=False)
+
+
+def _note_delivery(hub: Hub, waiter: Waiter) -> None:
+    """Note whose handler waits, if that connection has the delivery in hand now."""
+    given = waiter.request.payload.get("delivery")
+    if given is None:
+        return
+    if not isinstance(given, dict) or not all(isinstance(given.get(w), str) for w in ("to", "id")):
+        raise BadMessage("wait: `delivery` is an object with `to` and `id`")
+    endpoint = hub.endpoints.get(given["to"])
+    entry = endpoint.mailbox.entries.get(given["id"]) if endpoint else None
+    if endpoint and endpoint.holder and endpoint.holder.conn == waiter.request.conn and entry:
+        waiter.turn, waiter.generation = (endpoint.name, entry.id), entry.generation
 
 
 def _turn_of(hub: Hub, request: ClientRequest, row: Row) -> MessageKey | None:

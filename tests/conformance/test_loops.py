@@ -102,6 +102,45 @@ def test_three_to_oneself(peer: Peer, pair: tuple[str, str]) -> None:
     assert "to itself" in loop(peer, pair[0], pair[0]).text
 
 
+def test_what_is_passed_on(peer: Peer, other: Peer, pair: tuple[str, str], name: str) -> None:
+    """PROTOCOL-4.15: twelve turns that each send one, and one turn that sends twelve."""
+    other.register(name)
+    for number in range(12):
+        turn = open_turn(other, peer, name, token=f"{name}-{number}-token")
+        peer.send(pair[0], token=f"{name}-{number}-token")
+        other.say("handled", turn)
+    open_turn(other, peer, name, token=f"{name}-a-token")
+    for _ in range(12):
+        peer.send(pair[1], token=f"{name}-a-token")
+    assert not [one for one in peer.ask("status")["paused"] if one["from"] == name]
+
+
+@pytest.mark.parametrize("length", [1, 2, 3])
+def test_what_comes_back(broker: Broker, peers: MakePeer, length: int) -> None:
+    """PROTOCOL-4.15: turns that send to each other in a circle, of any length, come to an end."""
+    names = "abc"[:length]
+    holders = {name: peers(broker) for name in names}
+    for name, holder in holders.items():
+        holder.register(name)
+    peers(broker).send("a", sender="ci")
+    sent, error = 0, None
+    while error is None:
+        name = names[sent % length]
+        delivery = holders[name].take()
+        message, token = delivery["message"], f"token-{sent:016}"
+        turn = {"hops": message.get("hops", 0), "path": message.get("path", [])}
+        holders[name].say("started", delivery, token=token, **turn)
+        try:
+            holders[name].send(names[(sent + 1) % length], token=token)
+        except WakebusError as exc:
+            error = exc
+        holders[name].say("handled", delivery)
+        sent += error is None
+    assert error.code == "loop"
+    # Of two: ten come back to each; the first message to `b` is none of them.
+    assert sent == {1: 3, 2: 21, 3: 32}[length]
+
+
 def test_by_a_turns_token(peer: Peer, other: Peer, name: str) -> None:
     """PROTOCOL-4.15: a model that sends to its own endpoint, whatever it says of itself."""
     other.register(name)

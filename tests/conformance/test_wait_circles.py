@@ -245,3 +245,69 @@ def test_what_its_holder_says_is_over_when_it_begins(agents: list[Agent]) -> Non
     b.sender.ask("list")
     assert number not in b.sender._answers
     assert a.sender.error("wait", id="m3", state="handled", token=5).code == "bad_message"
+
+
+def held(peer: Peer, name: str, sender: Peer) -> Answer:
+    """Send `name` a message, and have it in hand: held, not begun; return the delivery."""
+    sender.send(name, session=secrets.token_hex(4))
+    delivery = peer.take()
+    peer.say("got", delivery)
+    return delivery
+
+
+def asked(holder: Peer, delivery: Answer, to: str) -> tuple[str, int]:
+    """Ask from inside the handler of a delivery; return the message and the wait's number."""
+    id, cause = secrets.token_hex(8), delivery["message"]["id"]
+    holder.send(to, id=id, sender=delivery["to"], asks=True, cause=cause, hops=1)
+    return id, holder.request("wait", handler_wait(id, delivery))
+
+
+def handler_wait(id: str, delivery: Answer) -> Answer:
+    """Return the payload of a wait by the handler of `delivery`."""
+    inside = {"to": delivery["to"], "id": delivery["message"]["id"]}
+    return {"id": id, "state": "answer", "timeout": 60, "delivery": inside}
+
+
+def test_handlers_that_wait(broker: Broker, peers: MakePeer) -> None:
+    """PROTOCOL-9.8: by the delivery, also where it is held only, and the second one here."""
+    a, b, sender = (peers(broker) for _ in range(3))
+    a.register("a")
+    b.register("b")
+    first, _ = held(a, "a", sender), held(a, "a", sender)
+    _, waits = asked(a, first, "b")
+    at_b = b.take()
+    b.say("got", at_b)
+    asked(b, at_b, "a")
+    at_a = a.take()
+    a.say("got", at_a)
+    last, number = asked(a, at_a, "b")
+    with pytest.raises(WakebusError) as error:
+        a.answer(number)
+    assert error.value.code == "loop" and error.value.data["circle"] == ["b", "a", "b"]
+    assert waits not in a._answers and state(sender, last)["state"] == "dead"
+
+
+@pytest.mark.parametrize("why", ["another's", "given back", "unknown"])
+def test_a_delivery_that_is_not_in_hand(broker: Broker, peers: MakePeer, why: str) -> None:
+    """PROTOCOL-9.8: who does not have it, or no longer, waits from no turn."""
+    a, sender = peers(broker), peers(broker)
+    a.register("a")
+    delivery = held(a, "a", sender)
+    id = secrets.token_hex(8)
+    a.send("a", id=id, sender="a")
+    begun = a.take()
+    inside = (
+        {**begun, "message": {**begun["message"], "id": "never"}} if why == "unknown" else begun
+    )
+    waiter = sender if why == "another's" else a
+    number = waiter.request("wait", handler_wait(delivery["message"]["id"], inside))
+    waiter.ask("list")
+    if why == "given back":
+        a.say("later", begun, after_s=0)
+        begun = a.take()
+    behind = {"behind": begun["message"]["id"]}
+    a.say("got", delivery, **behind)
+    waiter.ask("list")
+    assert number not in waiter._answers
+    for wrong in ("x", {"to": "a"}, {"to": "a", "id": 5}):
+        assert a.error("wait", id=id, state="handled", delivery=wrong).code == "bad_message"

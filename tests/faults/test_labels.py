@@ -7,6 +7,7 @@ disk before they go on. A disk that takes nothing is one whose write lock anothe
 
 import os
 import random
+import secrets
 import signal
 import sqlite3
 import threading
@@ -22,7 +23,7 @@ import pytest
 
 from fakes.broker import Broker, until
 from fakes.faulty import FaultyBroker
-from fakes.peer import MakePeer, reference
+from fakes.peer import MakePeer, posting, reference
 from fakes.program import Program, Run, lines
 from wakebus.broker import Client, Delivery, Outcome, WakebusError
 
@@ -330,3 +331,45 @@ def test_every_second_call_is_labelled(broker: Broker, run: Run, bus_root: Path)
 
 def _wait_for_lines(path: Path, count: int) -> None:
     until(lambda: len(lines(path)) >= count)
+
+
+def test_what_its_holder_left_before_it_could_leave(broker: Broker, peers: MakePeer) -> None:
+    """PROTOCOL-6.15: it was stored as leaving, and did not: an orderly end takes that back."""
+    sender = peers(broker)
+    had: dict[str, bool] = {}
+    for number in range(20):
+        holder = peers(broker)
+        holder.register(f"e{number}")
+        for _ in range(5):
+            id = secrets.token_hex(8)
+            had[id] = False
+            sender.request("send", posting(f"e{number}", id=id, session=id, queue=True))
+        holder.ask("unregister", name=f"e{number}")
+        holder.silence()
+        had |= {word["message"]["id"]: True for verb, word in holder.said if verb == "deliver"}
+    sender.ask("list")
+    for _ in range(2):  # what may have left is still labelled after a second one
+        assert broker.stop() == 0
+        broker.start()
+    labels: dict[str, bool] = {}
+    for number in range(20):
+        holder = peers(broker)
+        holder.register(f"e{number}")
+        for _ in range(5):
+            delivery = holder.take()
+            labels[delivery["message"]["id"]] = delivery["redelivered"]
+    assert labels == had
+
+
+def test_what_is_with_a_holder_at_an_orderly_end(broker: Broker, peers: MakePeer) -> None:
+    """PROTOCOL-6.15: it has left, though nothing was said of it: that is not taken back."""
+    peer = peers(broker)
+    peer.register("e")
+    ids = [peer.send("e", sender="e", session=str(n))["id"] for n in range(2)]
+    assert [peer.take()["message"]["id"] for _ in ids] == ids
+    assert broker.stop() == 0
+    broker.start()
+    other = peers(broker)
+    other.hello()
+    other.ask("register", name="e", takeover=True)
+    assert [other.take()["redelivered"] for _ in ids] == [True, True]

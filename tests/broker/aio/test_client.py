@@ -22,6 +22,7 @@ from wakebus.broker import AsyncClient, AsyncDelivery, Client, Delivery, Event, 
 from wakebus.broker.aio.subscription import MAX_BUFFERED
 from wakebus.broker.errors import (
     BadTopic,
+    Loop,
     NameTaken,
     NotRunning,
     Undecided,
@@ -792,5 +793,76 @@ def test_a_handlers_task_is_cancelled_with_its_message(bus: AsyncClient, name: s
                 assert (receipt.state, receipt.reason) == ("dead", "cancelled by ci")
                 caught = {"cancelled": "cancelled by ci"} if text == "caught" else {}
                 assert receipt.outcome == caught
+
+    run(main())
+
+
+@pytest.mark.parametrize("length", [1, 2, 3])
+def test_handlers_that_ask_each_other(
+    shared_broker: Broker, client: Client, name: str, length: int
+) -> None:
+    """PROTOCOL-4.17, PROTOCOL-9.8: coroutines likewise, also by a task that the handler makes."""
+    names = [f"{name}-{number}" for number in range(length)]
+    refused: list[str] = []
+
+    async def main() -> None:
+        agents = [AsyncClient(shared_broker.address, timeout=30) for _ in names]
+
+        async def work(number: int, delivery: AsyncDelivery) -> None:
+            if delivery.message.type != "directive":
+                return
+            bus, text = agents[number], "done"
+            ask = bus.ask(names[(number + 1) % length], "and you?", wait=50)
+            try:
+                await asyncio.create_task(ask)
+            except Loop as exc:
+                refused.append(exc.text)
+                text = "without"
+            asked = delivery.message
+            await bus.send(asked.sender, text, type="answer", reply_to=asked.id)
+
+        for number, agent in enumerate(agents):
+            await agent.register(names[number], partial(work, number))
+        answer = await asyncio.to_thread(client.ask, names[0], "go", wait=50)
+        assert answer.message is not None and answer.message.text == "done"
+        for agent in agents:
+            await agent.close()
+
+    client.register(f"{name}-asker", lambda _: None)
+    run(main())
+    assert len(refused) == 1
+
+
+def test_what_a_handler_sends(bus: AsyncClient, client: Client, name: str) -> None:
+    """PROTOCOL-4.17: its own task, and those it makes, until its delivery has ended."""
+    sent: dict[str, str] = {}
+
+    async def main() -> None:
+        ended, tasks = asyncio.Event(), list[asyncio.Task[None]]()
+
+        async def send(kind: str) -> None:
+            sent[kind] = (await bus.send(f"{name}-to", kind)).id
+
+        async def send_late() -> None:
+            await ended.wait()
+            await send("late")
+
+        async def work(delivery: AsyncDelivery) -> None:
+            await send("own")
+            await asyncio.gather(send("task"))
+            tasks.append(asyncio.create_task(send_late()))
+
+        async with bus:
+            await bus.declare(f"{name}-to")
+            await bus.register(name, work)
+            receipt = await asyncio.to_thread(client.send, name, "go", wait=50)
+            while bus._core.registrations()._in_flight.holding(name):
+                await asyncio.sleep(0.01)
+            ended.set()
+            await tasks[0]
+            told = {kind: await bus.read(id) for kind, id in sent.items()}
+        causes = {kind: (one.cause, one.hops, one.path) for kind, one in told.items()}
+        inside = (receipt.id, 1, (name,))
+        assert causes == {"own": inside, "task": inside, "late": (None, 0, ())}
 
     run(main())

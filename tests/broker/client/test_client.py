@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from wakebus.broker.errors import (
     BadMessage,
     BadName,
     Conflict,
+    Loop,
     NameTaken,
     NotRegistered,
     NotRunning,
@@ -893,3 +895,99 @@ def test_a_handler_learns_that_its_message_was_cancelled(client: Client, worker:
         assert (ended.state, ended.reason, ended.failed) == ("dead", "cancelled by ci", False)
         assert ended.outcome == ({"n": 1} if text == "return" else {})
     assert reasons == ["cancelled by ci"] * 2
+
+
+@pytest.mark.parametrize("begun", [False, True])
+@pytest.mark.parametrize("length", [1, 2, 3, 5])
+def test_handlers_that_ask_each_other(
+    shared_broker: Broker, client: Client, name: str, length: int, begun: bool
+) -> None:
+    """PROTOCOL-4.17, PROTOCOL-9.8: a circle of handlers is refused at once; the others go on."""
+    names = [f"{name}-{number}" for number in range(length)]
+    agents = [Client(shared_broker.address, timeout=30) for _ in names]
+    refused: list[str] = []
+
+    def work(number: int, delivery: Delivery) -> Outcome:
+        if delivery.message.type != "directive":
+            return None
+        if begun:
+            delivery.started()
+        bus, text = agents[number], "done"
+        try:
+            bus.ask(names[(number + 1) % length], "and you?", wait=60)
+        except Loop as exc:
+            refused.append(exc.text)
+            text = "without"
+        bus.send(delivery.message.sender, text, type="answer", reply_to=delivery.message.id)
+        return None
+
+    for number, agent in enumerate(agents):
+        agent.register(names[number], partial(work, number))
+    began = time.monotonic()
+    client.register(f"{name}-asker", nothing)
+    answer = client.ask(names[0], "go", wait=60)
+    assert answer.message is not None and answer.message.text == "done"
+    assert time.monotonic() - began < 30 and len(refused) == 1
+    traced = client.trace(answer.receipt.id)
+    assert len(traced) >= length + 1, "it shows what led to what"
+    for agent in agents:
+        agent.close()
+
+
+def test_what_a_handler_sends(
+    shared_broker: Broker, client: Client, worker: Client, name: str
+) -> None:
+    """PROTOCOL-4.17: the cause, also beside another; what is said wins; no thread of its own."""
+    both, sent = threading.Barrier(2), dict[str, str]()
+
+    def work(delivery: Delivery) -> Outcome:
+        both.wait(30)
+        text = delivery.message.text
+        if text == "other":
+            both.wait(30)
+            return None
+        more: dict[str, dict[str, Any]] = {"own": {}, "said": {"cause": "m-1"}}
+        more |= {"outside": {"outside_turn": True}, "hops": {"hops": 7}}
+        for kind, fields in more.items():
+            sent[kind] = worker.send(name + "-to", kind, **fields).id
+        with ThreadPoolExecutor() as pool:
+            sent["thread"] = pool.submit(lambda: worker.send(name + "-to", "thread").id).result()
+        with Client(shared_broker.address) as stranger:
+            sent["stranger"] = stranger.send(name + "-to", "stranger").id
+        both.wait(30)
+        return None
+
+    client.declare(f"{name}-to")
+    worker.register(name, work)
+    ids = [
+        client.send(name, text, session=text, hops=2, path=("x",)).id for text in ("it", "other")
+    ]
+    for id in ids:
+        assert client.wait(id, 30).state == "handled"
+    read = {kind: client.read(id) for kind, id in sent.items()}
+    told = {kind: (one.cause, one.hops, one.path) for kind, one in read.items()}
+    assert told["own"] == (ids[0], 3, ("x", name))
+    assert told["said"] == ("m-1", 0, ())
+    assert told["hops"] == (None, 7, ())
+    assert {told[kind] for kind in ("outside", "thread", "stranger")} == {(None, 0, ())}
+    assert worker.send(f"{name}-to", "later").state == "queued"
+
+
+def test_handlers_that_send_to_each_other(
+    shared_broker: Broker, client: Client, worker: Client, name: str
+) -> None:
+    """PROTOCOL-4.15, PROTOCOL-4.17: two handlers in a ping-pong come to an end."""
+    paused = threading.Event()
+
+    def work(bus: Client, to: str, delivery: Delivery) -> Outcome:
+        try:
+            bus.send(to, "your turn", sender=delivery.name)
+        except Loop:
+            paused.set()
+        return None
+
+    with Client(shared_broker.address, timeout=30) as other:
+        worker.register(f"{name}-a", partial(work, worker, f"{name}-b"))
+        other.register(f"{name}-b", partial(work, other, f"{name}-a"))
+        client.send(f"{name}-a", "begin")
+        assert paused.wait(60)

@@ -113,3 +113,17 @@ def test_memory_is_bounded() -> None:
     assert len(guard._sent) == len(guard._paused) == MAX_PAIRS
     admitted(guard, 1, sender="new", now=1e6)
     assert len(guard._sent) == 1
+
+
+def test_what_is_passed_on_is_not_counted() -> None:
+    """Only what comes back is: to whose turn led to it, in a circle of any length, or to itself."""
+    guard = LoopGuard(LIMITS)
+    assert admitted(guard, 20, path=("a",)) == [True] * 20
+    for _ in range(20):
+        guard.discount(message(path=("a",)))
+    assert admitted(guard, 4, path=("b", "c", "a")) == [True] * 3 + [False]
+    assert admitted(guard, 1, path=("a",)) == [True], "nobody paused it"
+    assert admitted(guard, 3, to="a", path=("a",)) == [True] * 2 + [False]
+    met = guard.admit(message(hops=5, path=("x", "a")), 0.0)
+    assert met is not None and guard.pause(met)
+    assert admitted(guard, 1, path=("a",)) == [False], "a pause holds for all of its pair"
