@@ -27,9 +27,10 @@ from wakebus.broker.protocol.delivery_state import (
     receipt_word,
 )
 from wakebus.broker.protocol.receipt import is_failure
+from wakebus.broker.store.row_check import unusable, why_unreadable
 from wakebus.broker.store.rows import Redelivery, Row
 from wakebus.broker.store.store import Store
-from wakebus.broker.store.stored_json import UNREADABLE, bytes_of, message_of, outcome_of
+from wakebus.broker.store.stored_json import bytes_of, outcome_of
 
 log = logging.getLogger("wakebus.dispatch")
 
@@ -81,10 +82,11 @@ def _fetched(hub: Hub, endpoint: Endpoint, entry: MailboxEntry, generation: int,
     if not entry.on_disk:
         return  # it came back, or its holder says that it has it
     entry.on_disk = False
-    if isinstance(row, dict) and message_of(row["message"]) is None:
-        log.error("message %s: %s", entry.id, UNREADABLE)
+    if isinstance(row, dict) and (bad := unusable(row)):
+        why = why_unreadable(bad)
+        log.error("message %s: %s", entry.id, why)
         if (entry.state, DeliveryEvent.UNREADABLE) in NEXT:
-            give_up(hub, endpoint, entry, DeliveryEvent.UNREADABLE, UNREADABLE)
+            give_up(hub, endpoint, entry, DeliveryEvent.UNREADABLE, why)
     elif _may_leave(hub, row) and endpoint.holder:
         entry.sent = True
         _deliver(hub, endpoint, entry, bytes_of(row["message"]), row)

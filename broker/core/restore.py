@@ -5,26 +5,38 @@ Rule 1: before any other thread has the store. Rule 2: no bodies are read, but t
 and, by SQLite, of what waits for ephemeral names.
 """
 
+import logging
 from functools import partial
 
-from wakebus.broker.core.dispatch import dispatch
+from wakebus.broker.core.dispatch import commit_end, dispatch, do_nothing
 from wakebus.broker.core.hub import Hub
 from wakebus.broker.core.mailbox import MailboxEntry
 from wakebus.broker.core.model import Endpoint, Holder, TokenOwner
 from wakebus.broker.protocol.delivery_state import DeliveryState, receipt_word
+from wakebus.broker.store.row_check import unusable, why_unreadable
 from wakebus.broker.store.rows import Redelivery, Row
 from wakebus.broker.store.store import Store
 from wakebus.broker.store.stored_json import message_of
 from wakebus.broker.system.processes import Process
+
+log = logging.getLogger("wakebus.store")
 
 
 def restore_hub(hub: Hub, store: Store) -> None:
     """Fill the hub from the store: names, holders that may come back, open messages."""
     now, bus = hub.clock.mono(), hub.bus_time()
     for row in store.endpoints():
-        hub.endpoints[row["name"]] = _endpoint(hub, row, now)
+        if bad := row["unreadable"]:
+            log.error("endpoint %s: %s", row["name"], why_unreadable(bad))
+        if "name" not in bad:
+            hub.endpoints[row["name"]] = _endpoint(hub, row, now)
+    lost: list[Row] = []
     for_sessions, failed = {*store.for_sessions()}, store.failed_so_far()
     for row in store.open_messages():
+        bad = failed[row["id"]]["unreadable"] if row["id"] in failed else []
+        if unusable(row) or bad:
+            lost.append({**row, "unreadable": [*dict.fromkeys(row["unreadable"] + bad)]})
+            continue
         endpoint = hub.endpoint(row["endpoint"])
         deadline = now + max(0.0, row["deadline"] - bus)
         entry = MailboxEntry.of_row(row | {"session": row["id"] in for_sessions}, deadline)
@@ -32,12 +44,28 @@ def restore_hub(hub: Hub, store: Store) -> None:
         entry.quiet = entry.cancelled == f"cancelled by {entry.sender}"
         entry.announced = receipt_word(DeliveryState(row["state"]))
         endpoint.mailbox.add(entry)
-        entry.failures, due = failed.get(entry.id, (0, 0.0))
+        entry.failures, due = 0, 0.0
+        if tried := failed.get(entry.id):
+            entry.failures, due = tried["failures"], tried["due"]
         if row["state"] != DeliveryState.QUEUED or row["redelivered"] & Redelivery.SENT:
             _restore_delivery(hub, endpoint, entry, row, store)
         elif due > bus:
             endpoint.mailbox.hold_lane(entry, now + due - bus)
             hub.timers.later(due - bus, partial(dispatch, hub, endpoint))
+    for row in lost:
+        _give_up(hub, row, now)
+
+
+def _give_up(hub: Hub, row: Row, now: float) -> None:
+    """Make an open message whose columns cannot be read a dead letter, in doubt."""
+    why = why_unreadable(unusable(row))
+    log.error("message %s: %s; look at it: wakebus dead show %s", row["id"], why, row["id"])
+    endpoint = hub.endpoints.get(row["endpoint"]) or Endpoint(row["endpoint"], hub.settings)
+    entry = MailboxEntry.of_row(row | {"session": False}, now)
+    entry.state = DeliveryState.DEAD
+    line = hub.log_line("dead", reason=why, work="maybe")
+    columns: Row = {"state": entry.state, "reason": why, "started_before": True, "token": None}
+    commit_end(hub, endpoint, entry, line, do_nothing, **columns)
 
 
 def _restore_delivery(
@@ -57,6 +85,11 @@ def _restore_delivery(
 
 
 def _endpoint(hub: Hub, row: Row, now: float) -> Endpoint:
+    bad = row["unreadable"]
+    if "seen" in bad:
+        row["seen"] = hub.bus_time()  # not long ago: it is not forgotten
+    if "epoch" in bad:
+        row["epoch"] = int(hub.bus_time())  # above all that were counted
     endpoint = Endpoint(row["name"], hub.settings, row["seen"])
     endpoint.declared, endpoint.epoch = bool(row["declared"]), row["epoch"]
     endpoint.ephemeral = row["ephemeral"]

@@ -41,6 +41,7 @@ from wakebus.broker.store.store import Store
 from wakebus.broker.system.clock import Clock
 from wakebus.broker.system.zmq_options import drain
 from wakebus.broker.verbs import VERBS
+from wakebus.broker.verbs.fields import FAULT
 
 log = logging.getLogger("wakebus.router")
 
@@ -241,7 +242,7 @@ class Router:
         except Exception:
             # A bug must cost one request, not the bus; the log has what is needed to mend it.
             log.exception("a request failed")
-            self._fail(request, WakebusError("the broker has a fault; its log tells more"))
+            self._fail(request, WakebusError(FAULT))
 
     def _learn_peer(self, conn: bytes, frame: zmq.Frame) -> PeerConnection:
         if len(self._peers) >= PEERS:

@@ -5,9 +5,13 @@ Rule 1: one row, written at the start, hourly and at the end: over a restart in 
 is as good as the newest.
 """
 
+import logging
 import sqlite3
 
+from wakebus.broker.store.row_check import LATEST, clean_row
 from wakebus.broker.system.clock import Mark, bus_time
+
+log = logging.getLogger("wakebus.store")
 
 
 def restored_bus_time(db: sqlite3.Connection, now: Mark) -> float:
@@ -23,14 +27,21 @@ def save_mark(db: sqlite3.Connection, mark: Mark) -> None:
 
 def _last(db: sqlite3.Connection) -> Mark | None:
     row = db.execute("SELECT bus, wall, up, boot FROM mark").fetchone()
-    return None if row is None else Mark(*row)
+    if row is None:
+        return None
+    if bad := clean_row(row)["unreadable"]:
+        log.error("bus time: what is stored of it cannot be read (%s); it counts as absent", bad)
+        return None
+    return Mark(*row)
 
 
 def _newest(db: sqlite3.Connection) -> float | None:
     """Return the newest time in the store; by indexes, but for the names, which are few."""
     found = db.execute(
-        "SELECT max(t) FROM (SELECT max(seen) AS t FROM endpoint"
-        " UNION ALL SELECT max(done) FROM message WHERE done IS NOT NULL"
-        " UNION ALL SELECT accepted FROM message WHERE seq=(SELECT max(seq) FROM message))"
+        "SELECT max(t) FROM (SELECT max(seen) AS t FROM endpoint WHERE seen BETWEEN 0 AND ?1"
+        " UNION ALL SELECT max(done) FROM message WHERE done BETWEEN 0 AND ?1"
+        " UNION ALL SELECT accepted FROM message WHERE seq=(SELECT max(seq) FROM message)"
+        " AND accepted BETWEEN 0 AND ?1)",
+        (LATEST,),
     ).fetchone()[0]
     return None if found is None else float(found) or None

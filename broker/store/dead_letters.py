@@ -14,8 +14,10 @@ from typing import Any, Final, NamedTuple
 from wakebus.broker.protocol.delivery_state import DEATHS, ENDS, NEXT, DeliveryEvent, DeliveryState
 from wakebus.broker.protocol.message import DEFAULT_TTL_S
 from wakebus.broker.store.dead_letter_history import channel_result, channel_step, in_doubt
+from wakebus.broker.store.row_check import clean_row, row_of, unusable
 from wakebus.broker.store.rows import Row
-from wakebus.broker.store.stored_json import message_of, unreadable
+from wakebus.broker.store.schema import DEAD, DIED
+from wakebus.broker.store.stored_json import message_of
 
 Cursor = list[Any]
 
@@ -53,12 +55,12 @@ def dead(
     sign, order = (">", "ASC") if oldest else ("<", "DESC")
     start = after or [-1.0 if oldest else 1e300, 0]
     rows = db.execute(
-        f"SELECT {_HEAD} FROM message WHERE state IN ('dead','refused') AND (done,seq){sign}(?,?)"
-        f" ORDER BY done {order}, seq {order} LIMIT ?",
+        f"SELECT {_HEAD} FROM message WHERE {DEAD} AND ({DIED},seq){sign}(?,?)"
+        f" ORDER BY {DIED} {order}, seq {order} LIMIT ?",
         (*start, SCAN),
     )
     pager = _Pager(limit)
-    for row in map(dict, rows):
+    for row in map(clean_row, rows):
         if not pager.takes(row, told=_is_meant(row, which)):
             break
     return pager.page(lambda row: _letter(db, row), lambda row: [row["done"], row["seq"]])
@@ -125,18 +127,20 @@ def _letter(db: sqlite3.Connection, row: Row) -> Row:
 
 def _rest(db: sqlite3.Connection, row: Row) -> Row:
     """Return what else is told of a dead letter; its body and steps end here."""
-    columns = "message, reason, outcome, retried, log"
-    sql = f"SELECT {columns} FROM message WHERE seq=?"
-    rest = dict(db.execute(sql, (row["seq"],)).fetchone())
-    message = message_of(rest["message"]) or {"body": {}}
+    rest = _whole(db, row)
+    message = message_of(rest["message"], row["id"]) or {"body": {}}
     return {
         "channel": message["body"].get("channel"),
         "session": message.get("session") is not None,
         "reason": rest["reason"] or "",
         "retried": rest["retried"],
         "in_doubt": in_doubt({**row, **rest}),
-        "unreadable": unreadable(rest),
+        "unreadable": rest["unreadable"],
     }
+
+
+def _whole(db: sqlite3.Connection, row: Row) -> Row:
+    return clean_row(db.execute("SELECT * FROM message WHERE seq=?", (row["seq"],)).fetchone())
 
 
 def _told_unreadable(bad: list[str]) -> Row:
@@ -165,11 +169,12 @@ def find(db: sqlite3.Connection, ids: Sequence[str]) -> LookupResult:
     missing: list[str] = []
     budget = STEP_BYTES
     for number, id in enumerate(ids):
-        got = db.execute(f"SELECT {_HEAD} FROM message WHERE id=?", (id,)).fetchone()
+        which, place = row_of(id)
+        got = db.execute(f"SELECT {_HEAD} FROM message WHERE {which}", (place,)).fetchone()
         if got is None:
             missing.append(id)
             continue
-        row = dict(got)
+        row = clean_row(got)
         if rows and row["size"] > budget:
             return LookupResult(rows, missing, list(ids[number:]))
         budget -= row["size"]
@@ -186,10 +191,11 @@ def revive(db: sqlite3.Connection, ids: Iterable[str], now: float, line: str) ->
 
 def _revive(db: sqlite3.Connection, id: str, now: float, line: str) -> Row | None:
     got = db.execute("SELECT * FROM message WHERE id=?", (id,)).fetchone()
-    if got is None or (DeliveryState(got["state"]), DeliveryEvent.RETRIED) not in NEXT:
+    row = clean_row(got) if got is not None else None
+    if row is None or (DeliveryState(row["state"]), DeliveryEvent.RETRIED) not in NEXT:
         return None  # somebody was quicker
-    row = dict(got)
-    if (message := message_of(row["message"])) is None:
+    message = message_of(row["message"], id)
+    if message is None or unusable(row):
         return None
     ttl = float(message.get("ttl_s", DEFAULT_TTL_S))
     changes = {
@@ -237,9 +243,16 @@ def inbox(db: sqlite3.Connection, name: str, *, ended: bool, after: Cursor, limi
     if not ended:
         page = _page(db, name, "endpoint=? AND silent AND seq>?", (name, start[0]), limit)
         return Page(page.rows, [1, page.next[1], 0] if page.next else None)
-    where = "done IS NOT NULL AND (done,seq)>(?,?)"
-    page = _page(db, name, where, (*start[:2],), limit, "done, seq")
-    return Page(page.rows, [1, *page.next] if page.next else None)
+    if part == 1:
+        where = "done BETWEEN 0 AND 1e12 AND (done,seq)>(?,?)"
+        page = _page(db, name, where, (*start[:2],), limit, "done, seq")
+        if page.next or len(page.rows) == limit:
+            return Page(page.rows, [1, *page.next] if page.next else [2, -1, 0])
+        more = inbox(db, name, ended=ended, after=[2, -1, 0], limit=limit - len(page.rows))
+        return Page(page.rows + more.rows, more.next)
+    # Ends at a time that cannot be read.
+    page = _page(db, name, "(done<0 OR done>1e12) AND seq>?", (start[0],), limit)
+    return Page(page.rows, [2, page.next[1], 0] if page.next else None)
 
 
 def _page(
@@ -254,7 +267,7 @@ def _page(
         f"SELECT {_HEAD} FROM message WHERE {where} ORDER BY {order} LIMIT ?", (*args, SCAN)
     )
     pager = _Pager(limit)
-    for row in map(dict, rows):
+    for row in map(clean_row, rows):
         if not pager.takes(row, told=row["endpoint"] == name):
             break
     return pager.page(lambda row: _boxed(db, row), lambda row: [row["done"], row["seq"]])
@@ -262,20 +275,16 @@ def _page(
 
 def _boxed(db: sqlite3.Connection, row: Row) -> Row:
     """Return what is told of a message in an inbox."""
-    rest = dict(
-        db.execute(
-            "SELECT message, silent, outcome, log FROM message WHERE seq=?", (row["seq"],)
-        ).fetchone()
-    )
+    rest = _whole(db, row)
     told = {"id": row["id"], "from": row["sender"], "type": row["type"], "state": row["state"]}
     told |= {"accepted": row["accepted"], "size": row["size"], "claimed": bool(row["claimed"])}
     if row["done"] is not None:
         told |= {"ended": row["done"], "silent": bool(rest["silent"])}
-    message = message_of(rest["message"]) or {"body": {}}
+    message = message_of(rest["message"], row["id"]) or {"body": {}}
     whose = {"channel": message["body"].get("channel"), "session": message.get("session")}
     whose["result"] = str(channel_result(rest["outcome"]).get("result", ""))[:LINE]
     told |= {name: value for name, value in whose.items() if value}
-    told |= _told_unreadable(unreadable(rest))
+    told |= _told_unreadable(rest["unreadable"])
     return {**told, "text": _first_line(str(message["body"].get("text", "")))}
 
 

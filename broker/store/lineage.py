@@ -8,8 +8,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
+from wakebus.broker.store.row_check import row_of
 from wakebus.broker.store.rows import Row
-from wakebus.broker.store.stored_json import bytes_of, message_of, unreadable
+from wakebus.broker.store.stored_json import bytes_of, message_of
 
 Select = Callable[[str, tuple[Any, ...]], list[Row]]
 
@@ -18,8 +19,9 @@ MOST_BYTES: Final = 4 << 20  # of messages with their bodies; a column behind th
 
 # A message that is too large for what is left is not read.
 COLUMNS: Final = (
-    "seq, id, sender, endpoint, key, reply_to, cause, type, state, accepted, claimed, outcome,"
-    " reason, failures, failed, log, CASE WHEN size<=? THEN message END AS message"
+    "seq, id, sender, endpoint, lane, key, reply_to, cause, type, state, size, accepted, deadline,"
+    " deaths, redelivered, started_before, asks, claimed, token, outcome, reason, done, silent,"
+    " retried, failures, due, failed, log, CASE WHEN size<=? THEN message END AS message"
 )
 
 
@@ -35,9 +37,10 @@ def related(select: Select, id: str, most_bytes: int = MOST_BYTES) -> list[Row]:
     while queue and len(found) < MOST:
         if (next_ := queue.popleft()) in found:
             continue
-        for row in select(f"SELECT {COLUMNS} FROM message WHERE id=?", (most_bytes, next_)):
+        which, place = row_of(next_)
+        for row in select(f"SELECT {COLUMNS} FROM message WHERE {which}", (most_bytes, place)):
             most_bytes -= len(bytes_of(row["message"]))
-            found[next_] = {**row, "message": _headers(row), "unreadable": unreadable(row)}
+            found[next_] = {**row, "message": _headers(row)}
             queue += [row[link] for link in ("reply_to", "cause") if row[link]]
             children = select(
                 "SELECT id FROM message WHERE reply_to=? OR cause=? ORDER BY seq LIMIT ?",
@@ -48,7 +51,7 @@ def related(select: Select, id: str, most_bytes: int = MOST_BYTES) -> list[Row]:
 
 
 def _headers(row: Row) -> Row:
-    if (message := message_of(row["message"])) is None:
+    if (message := message_of(row["message"], row["id"])) is None:
         told = {"id": row["id"], "ts": row["accepted"]}
         told |= {"from": row["sender"], "to": row["endpoint"]}
         links = {name: row[name] for name in ("reply_to", "cause", "key") if row[name]}

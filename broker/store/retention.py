@@ -70,7 +70,8 @@ class Quota:
     def delete_ends(self, which: str, args: tuple[float, ...], budget: int) -> int:
         """Delete the oldest ends, about `budget` bytes of them, at least one; return how many."""
         found = self._db.execute(
-            f"SELECT seq, size FROM message WHERE {which} ORDER BY done LIMIT ?", (*args, STEP_ROWS)
+            f"SELECT seq, CAST(size AS INTEGER) FROM message WHERE {which} ORDER BY done LIMIT ?",
+            (*args, STEP_ROWS),
         )
         seqs: list[int] = []
         for seq, size in found.fetchall():
@@ -86,7 +87,7 @@ class Quota:
 def tidy(db: sqlite3.Connection, path: Path, quota: Quota, before: float) -> bool:
     """Take one step; whether there is more to do. `before`: what ended then is over its time."""
     drop_old_copies(path, before)
-    if quota.delete_ends("done<?", (before,), STEP_BYTES):
+    if quota.delete_ends("done>=0 AND done<?", (before,), STEP_BYTES):
         return True
     return quota.delete_oldest(int(EARLY * quota.limit)) > 0 or _shrink(db)
 

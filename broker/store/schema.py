@@ -83,6 +83,10 @@ THIRD: Final = """
 ALTER TABLE endpoint ADD COLUMN ephemeral REAL NOT NULL DEFAULT 0;
 """
 
+# Dead letters, and what has no state that is known; when they died. As the index has it.
+DEAD: Final = "state NOT IN ('queued','held','started','handled')"
+DIED: Final = "CASE WHEN done BETWEEN 0 AND 1e12 THEN done ELSE 0 END"
+
 # A file that the very first commits made has version 1, and no table `machine`.
 # `failures`: how often work on it failed while its receiver tries again; `due`: bus time before
 # which it does not go out for that; `failed`: why it did the last time.
@@ -91,6 +95,10 @@ CREATE TABLE IF NOT EXISTS machine (boot TEXT NOT NULL);
 ALTER TABLE message ADD COLUMN failures INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE message ADD COLUMN due REAL NOT NULL DEFAULT 0;
 ALTER TABLE message ADD COLUMN failed TEXT;
+DROP INDEX message_dead;
+CREATE INDEX message_dead ON message (
+    CASE WHEN done BETWEEN 0 AND 1e12 THEN done ELSE 0 END
+) WHERE state NOT IN ('queued','held','started','handled');
 CREATE INDEX message_failed ON message (id, failures, due) WHERE failures > 0 AND done IS NULL;
 """
 

@@ -23,6 +23,7 @@ from wakebus.broker.protocol import message as messages
 from wakebus.broker.protocol.delivery_state import DeliveryState
 from wakebus.broker.store import batch_insert, lineage, schema
 from wakebus.broker.store.retention import Quota
+from wakebus.broker.store.row_check import LATEST, clean_row, row_of
 from wakebus.broker.store.rows import LOG_BYTES, Put, Redelivery, Row
 from wakebus.broker.store.stored_json import UNREADABLE, message_of
 from wakebus.broker.system.sqlite_file import close_as_it_is, is_damage, migrate, names_aside
@@ -122,7 +123,7 @@ class Store:
         """Store a message; return its row, with `fresh` False for a resend. May raise Conflict."""
         msg = put.message
         if (row := self.find(msg.id)) is not None:
-            if (stored := message_of(row["message"])) is None:
+            if (stored := message_of(row["message"], row["id"])) is None:
                 raise Conflict(f"id {msg.id} is already stored, and {UNREADABLE}")
             if messages.content(messages.from_wire(stored)) != messages.content(msg):
                 raise Conflict(f"id {msg.id} is already stored with another sender or content")
@@ -145,9 +146,9 @@ class Store:
     def _by_key(self, put: Put) -> Row | None:
         msg = put.message  # a claimed sender's key must not swallow what the true one sends
         return self._one(
-            "SELECT * FROM message WHERE sender=? AND key=? AND claimed=? AND accepted>?"
-            " ORDER BY seq LIMIT 1",
-            (msg.sender, msg.key, put.claimed, put.accepted - 86400),
+            "SELECT * FROM message WHERE sender=? AND key=? AND claimed=?"
+            " AND accepted BETWEEN ? AND ? ORDER BY seq LIMIT 1",
+            (msg.sender, msg.key, put.claimed, put.accepted - 86400, LATEST),
         )
 
     def _awaited(self, msg: messages.Message) -> bool:
@@ -158,7 +159,8 @@ class Store:
 
     def find(self, id: str) -> Row | None:
         """Return the row of message `id`."""
-        return self._one("SELECT * FROM message WHERE id=?", (id,))
+        which, place = row_of(id)
+        return self._one(f"SELECT * FROM message WHERE {which}", (place,))
 
     def answer_to(self, id: str, *, claimed: bool = False) -> Row | None:
         """
@@ -175,20 +177,21 @@ class Store:
 
     def mark(self, id: str, line: str, **columns: Any) -> None:
         """Set columns of an open message; append a line to its log while that is short."""
-        names = "".join(f"{name}=?, " for name in columns)
+        names, (which, place) = "".join(f"{name}=?, " for name in columns), row_of(id)
         limit = LOG_BYTES if columns.get("done") is None else 2 * LOG_BYTES  # its end is told
         self._db.execute(
             f"UPDATE message SET {names}log=CASE WHEN length(log)<? THEN log||? ELSE log END"
-            " WHERE id=? AND done IS NULL",
-            (*columns.values(), limit, line, id),
+            f" WHERE {which} AND done IS NULL",
+            (*columns.values(), limit, line, place),
         )
 
     def mark_sent(self, id: str, redelivered: int, started_before: bool) -> None:
         """Remember that an open message may have left, and what is known of it by now."""
+        which, place = row_of(id)
         self._db.execute(
             "UPDATE message SET redelivered=redelivered|?, started_before=started_before|?"
-            " WHERE id=? AND done IS NULL",
-            (redelivered | Redelivery.SENT, started_before, id),
+            f" WHERE {which} AND done IS NULL",
+            (redelivered | Redelivery.SENT, started_before, place),
         )
 
     def unmark_sent(self, waiting: Mapping[str, Row]) -> None:
@@ -206,21 +209,21 @@ class Store:
         """Return every open message without its body, oldest first."""
         return self._all(
             "SELECT seq, id, endpoint, lane, size, accepted, deadline, state, deaths, redelivered,"
-            " started_before, asks, claimed, token, sender, cause, type, reason FROM message"
+            " started_before, asks, claimed, token, sender, cause, type, reason, done FROM message"
             " WHERE done IS NULL ORDER BY seq"
         )
 
-    def failed_so_far(self) -> dict[str, tuple[int, float]]:
-        """Return how often work on each open message failed, and when it is due (bus time)."""
+    def failed_so_far(self) -> dict[str, Row]:
+        """Return by id how often work on an open message failed, and when it is due (bus time)."""
         rows = self._all(
-            "SELECT id, failures, due FROM message WHERE failures > 0 AND done IS NULL"
+            "SELECT seq, id, failures, due FROM message WHERE failures > 0 AND done IS NULL"
         )
-        return {row["id"]: (row["failures"], row["due"]) for row in rows}
+        return {row["id"]: row for row in rows}
 
     def for_sessions(self) -> list[str]:
         """Return the ids of open messages for one session each, among those of ephemeral names."""
         rows = self._all(
-            "SELECT id FROM message WHERE done IS NULL"
+            "SELECT seq, id FROM message WHERE done IS NULL"
             " AND endpoint IN (SELECT name FROM endpoint WHERE ephemeral)"
             " AND CASE WHEN json_valid(CAST(message AS TEXT))"
             " THEN json_extract(CAST(message AS TEXT), '$.session') END IS NOT NULL"
@@ -247,7 +250,7 @@ class Store:
     def counts(self) -> Row:
         """Return `dead`, `messages`, `early` (numbers), `bytes` and `set_aside` of the files."""
         row = self._one(
-            "SELECT (SELECT count(*) FROM message WHERE state IN ('dead','refused')) AS dead,"
+            f"SELECT (SELECT count(*) FROM message WHERE {schema.DEAD}) AS dead,"
             " (SELECT count(*) FROM message) AS messages",
         )
         assert row is not None
@@ -352,7 +355,7 @@ class Store:
 
     def _one(self, sql: str, args: tuple[Any, ...] = ()) -> Row | None:
         row = self._db.execute(sql, args).fetchone()
-        return None if row is None else dict(row)
+        return None if row is None else clean_row(row)
 
     def _all(self, sql: str, args: tuple[Any, ...] = ()) -> list[Row]:
-        return [dict(row) for row in self._db.execute(sql, args)]
+        return [clean_row(row) for row in self._db.execute(sql, args)]

@@ -11,6 +11,8 @@ from typing import Any, Final
 
 import msgspec
 
+from wakebus.broker.errors import WakebusError
+from wakebus.broker.protocol import message as messages
 from wakebus.broker.protocol.delivery_state import DeliveryState, receipt_word
 from wakebus.broker.store.rows import Row
 
@@ -18,10 +20,18 @@ UNREADABLE: Final = "what is stored of it cannot be read"
 _SHOWN: Final = 80  # characters of a step that cannot be read
 
 
-def message_of(stored: object) -> Row | None:
-    """Return the wire object of a stored message, None where it cannot be read."""
+def message_of(stored: object, id: str | None = None) -> Row | None:
+    """
+    Return the wire object of a stored message, None where no client would take it as a message.
+
+    `id`: the one that it must have.
+    """
     found = _object(stored)
-    return found if found is not None and isinstance(found.get("body"), dict) else None
+    try:
+        message = messages.from_wire(found, msgspec.json.encode)
+    except (WakebusError, ValueError, RecursionError):
+        return None
+    return found if id in (None, message.id) else None
 
 
 def steps_of(stored: object) -> list[Row]:
@@ -46,7 +56,8 @@ def outcome_of(stored: object) -> Row:
 def unreadable(row: Mapping[str, Any]) -> list[str]:
     """Return which of `message`, `steps` and `outcome` cannot be read, of those columns it has."""
     bad = []
-    if row.get("message") is not None and message_of(row["message"]) is None:
+    id = row.get("id") or None
+    if row.get("message") is not None and message_of(row["message"], id) is None:
         bad.append("message")
     if any(step.get("what") == "unreadable" for step in steps_of(row.get("log"))):
         bad.append("steps")

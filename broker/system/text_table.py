@@ -57,8 +57,8 @@ def text_table(
     return "\n".join(for_terminal(columns, cells, get_terminal_size().columns, color=color))
 
 
-def _one_line(cell: str) -> str:
-    return " ".join(cell.translate(_NO_CONTROLS).split())
+def _one_line(cell: object) -> str:
+    return " ".join(str(cell).translate(_NO_CONTROLS).split())
 
 
 def _for_pipe(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> Iterator[str]:

@@ -19,9 +19,11 @@ from wakebus.broker.protocol.delivery_state import DEATHS, ENDS
 from wakebus.broker.protocol.message import check_name
 from wakebus.broker.store import dead_letters
 from wakebus.broker.store.dead_letters import DeadLetterFilter, LookupResult
+from wakebus.broker.store.row_check import unusable, why_unreadable
 from wakebus.broker.store.rows import Row
 from wakebus.broker.store.stored_json import UNREADABLE
 from wakebus.broker.verbs.fields import (
+    answering,
     is_number,
     page_limit,
     page_start,
@@ -78,7 +80,8 @@ def retry(hub: Hub, request: ClientRequest) -> None:
         now, said = hub.bus_time(), line()
         done = partial(_retried, hub, request, chosen, _untouched(found, kept))
         size = sum(row["size"] for row in chosen)
-        hub.store.submit(lambda store: dead_letters.revive(store.db, names, now, said), done, size)
+        revive = partial(dead_letters.revive, ids=names, now=now, line=said)
+        hub.store.submit(lambda store: revive(store.db), answering(hub, request, done), size)
 
     hub.store.submit(
         lambda store: dead_letters.find(store.db, ids), unless_error(hub, request, looked)
@@ -89,8 +92,9 @@ def _choose(hub: Hub, rows: list[Row], *, force: bool) -> tuple[list[Row], list[
     """Return the rows that may come back, with their places taken, and why others may not."""
     chosen, kept = [], []
     for row in rows:
-        endpoint = hub.endpoint(row["endpoint"])
-        if why := _obstacle(hub, endpoint, row, force=force):
+        why = _unreadable(row)
+        endpoint = hub.endpoint(row["endpoint"]) if not why else None
+        if endpoint is None or (why := _obstacle(hub, endpoint, row, force=force)):
             kept.append({"id": row["id"], "state": row["state"], "why": why})
         else:
             endpoint.arriving += 1
@@ -99,11 +103,14 @@ def _choose(hub: Hub, rows: list[Row], *, force: bool) -> tuple[list[Row], list[
     return chosen, kept
 
 
+def _unreadable(row: Row) -> str:
+    bad = unusable(row)
+    return f"{why_unreadable(bad)}; to delete it: wakebus dead purge {row['id']}" if bad else ""
+
+
 def _obstacle(hub: Hub, endpoint: Endpoint, row: Row, *, force: bool) -> str:
     if row["state"] not in DEATHS:
         return f"it is {row['state']}, not a dead letter"
-    if "message" in row["unreadable"]:
-        return f"{UNREADABLE}; to delete it: wakebus dead purge {row['id']}"
     if why := ephemeral.stays_dead(hub, endpoint, row):
         return why
     if row["unreadable"] and row["in_doubt"] and not force:

@@ -5,6 +5,7 @@ Rule 1: a field that is wrong is named. Rule 2: stored times are bus time; peopl
 clock.
 """
 
+import logging
 import math
 from collections.abc import Callable
 from typing import Any, Final
@@ -17,6 +18,9 @@ from wakebus.broker.store.dead_letters import Cursor, Page
 from wakebus.broker.store.rows import Row
 from wakebus.broker.store.store import Store
 
+log = logging.getLogger("wakebus.router")
+
+FAULT: Final = "the broker has a fault; its log tells more"
 MAX_PAGE: Final = 200  # rows; with the longest names and reasons far below a frame
 
 
@@ -74,7 +78,24 @@ def unless_error(
         else:
             use(result)
 
-    return done
+    return answering(hub, request, done)
+
+
+def answering(
+    hub: Hub, request: ClientRequest, done: Callable[[Any], None]
+) -> Callable[[Any], None]:
+    """Return what calls `done`; where that fails by a bug, the request is answered with it."""
+
+    def guarded(result: Any) -> None:
+        try:
+            done(result)
+        except Exception as exc:
+            if not isinstance(exc, WakebusError):
+                log.exception("a request failed")
+                exc = WakebusError(FAULT)
+            hub.fail(request, exc)
+
+    return guarded
 
 
 def found_or_fail(
@@ -99,7 +120,7 @@ def fail_unknown(hub: Hub, request: ClientRequest, id: str) -> None:
         more = f"; it may be in what was set aside: {kept}" if kept else ""
         hub.fail(request, UnknownId(f"no message {id} is stored{more}"))
 
-    hub.store.submit(Store.set_aside, told)
+    hub.store.submit(Store.set_aside, answering(hub, request, told))
 
 
 def reply_page(

@@ -19,7 +19,7 @@ from wakebus.broker.protocol import wire
 from wakebus.broker.protocol.message import check_name
 from wakebus.broker.store.rows import Row
 from wakebus.broker.store.stored_json import UNREADABLE, message_of, receipt_of_row, steps_of
-from wakebus.broker.verbs.fields import found_or_fail, message_id, unless_error
+from wakebus.broker.verbs.fields import answering, found_or_fail, message_id, unless_error
 from wakebus.broker.verbs.loops import describe_pause
 
 
@@ -95,7 +95,7 @@ def read(hub: Hub, request: ClientRequest) -> None:
     id = message_id(request, "read")
 
     def looked(row: Row) -> None:
-        if (message := message_of(row["message"])) is None:
+        if (message := message_of(row["message"], row["id"])) is None:
             step = f"delete it once it has ended: wakebus dead purge {id}"
             hub.fail(request, Refused(f"{id}: {UNREADABLE}; {step}"))
         else:
@@ -160,6 +160,8 @@ def status(hub: Hub, request: ClientRequest) -> None:
         )
 
     def counted(moved: dict[str, int]) -> None:
-        hub.store.submit(lambda store: store.counts(), partial(looked, moved))
+        hub.store.submit(
+            lambda store: store.counts(), answering(hub, request, partial(looked, moved))
+        )
 
     hub.request_figures(counted)

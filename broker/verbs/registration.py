@@ -24,6 +24,7 @@ from wakebus.broker.protocol.message import INSTANCE, check_name
 from wakebus.broker.protocol.outcome import MAX_OUTCOME
 from wakebus.broker.verbs.acks import mark_held
 from wakebus.broker.verbs.events import count_missed
+from wakebus.broker.verbs.fields import answering
 
 
 def hello(hub: Hub, request: ClientRequest) -> None:
@@ -78,7 +79,8 @@ def register(hub: Hub, request: ClientRequest) -> None:
     passing = name != asked or request.payload.get("ephemeral") is True
     endpoint = claim_name(hub, name, conn, request.conn, takeover=takeover, passing=passing)
     ended = _reconcile(hub, endpoint, holding)
-    save_holder(hub, endpoint, partial(_registered, hub, request, endpoint, endpoint.epoch, ended))
+    done = partial(_registered, hub, request, endpoint, endpoint.epoch, ended)
+    save_holder(hub, endpoint, answering(hub, request, done))
 
 
 def _is_held(item: Any) -> bool:
@@ -140,7 +142,8 @@ def unregister(hub: Hub, request: ClientRequest) -> None:
     if endpoint is None or holder is None or holder.conn != request.conn:
         raise NotRegistered(f"this connection is not registered as {name}")
     release_name(hub, endpoint, holder)
-    save_holder(hub, endpoint, partial(_unregistered, hub, request, endpoint))
+    done = partial(_unregistered, hub, request, endpoint)
+    save_holder(hub, endpoint, answering(hub, request, done))
 
 
 def _unregistered(hub: Hub, request: ClientRequest, endpoint: Endpoint, result: Any) -> None:

@@ -30,6 +30,7 @@ from wakebus.broker.protocol.delivery_state import DeliveryState
 from wakebus.broker.protocol.message import Message
 from wakebus.broker.store.rows import Put, Row
 from wakebus.broker.store.stored_json import receipt_of_row
+from wakebus.broker.verbs.fields import answering
 from wakebus.broker.verbs.loops import describe_pause, loop_error
 
 log = logging.getLogger("wakebus.send")
@@ -80,7 +81,7 @@ def send(hub: Hub, request: ClientRequest) -> None:
             hub.loops.discount(message)
         _stored(hub, request, endpoint, put, result, ahead)
 
-    hub.store.submit(put, done, len(blob))
+    hub.store.submit(put, answering(hub, request, done), len(blob))
 
 
 def _origin(hub: Hub, request: ClientRequest, message: Message) -> tuple[Message, bool]:

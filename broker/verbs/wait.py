@@ -24,7 +24,7 @@ from wakebus.broker.protocol.delivery_state import DeliveryState
 from wakebus.broker.store.rows import Row
 from wakebus.broker.store.store import Store
 from wakebus.broker.store.stored_json import receipt_of_row
-from wakebus.broker.verbs.fields import fail_unknown
+from wakebus.broker.verbs.fields import answering, fail_unknown
 
 WANTS: Final = {"delivered": "delivered", "handled": "handled", "answer": "answered"}
 MAX_WAIT_S: Final = 86400.0
@@ -65,7 +65,7 @@ def wait(hub: Hub, request: ClientRequest) -> None:
                 refuse_circles(hub, waiter.turn)
 
     # Not urgent: right after a send it would take `got` into a commit without `handled`.
-    hub.store.submit(row_and_answer(id), looked, urgent=False)
+    hub.store.submit(row_and_answer(id), answering(hub, request, looked), urgent=False)
 
 
 def _note_delivery(hub: Hub, waiter: Waiter) -> None:
@@ -110,7 +110,7 @@ def _time_out(hub: Hub, waiter: Waiter) -> None:
     def find_claimed(store: Store) -> RowAndAnswer:
         return store.find(waiter.id), store.answer_to(waiter.id, claimed=True)
 
-    hub.store.submit(find_claimed, looked)
+    hub.store.submit(find_claimed, answering(hub, waiter.request, looked))
 
 
 def _failed(hub: Hub, row: Row | None) -> str:

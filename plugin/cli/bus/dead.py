@@ -135,7 +135,7 @@ def run_list(args: argparse.Namespace) -> int:
 def _for(channel: str | None, letters: Iterable[ReplyRow]) -> Iterator[ReplyRow]:
     """Yield those for a platform, for a chat in any of its threads, or for just this thread."""
     for letter in letters:
-        told = letter.get("channel", "")
+        told = str(letter.get("channel", ""))
         if channel is None or channel in (told, told.partition("?")[0], re.split("[:?]", told)[0]):
             yield letter
 
@@ -143,7 +143,7 @@ def _for(channel: str | None, letters: Iterable[ReplyRow]) -> Iterator[ReplyRow]
 def _row(letter: ReplyRow) -> list[str]:
     doubt = " (work may have been done)" if letter["in_doubt"] else ""
     unreadable = letter.get("unreadable")
-    lost = f" (unreadable: {', '.join(unreadable)})" if unreadable else ""
+    lost = f" (unreadable: {', '.join(map(str, unreadable))})" if unreadable else ""
     again = f" (retried {letter['retried']}×)" if letter["retried"] else ""
     return [
         letter["id"],

@@ -65,7 +65,7 @@ def _rows(client: Client, name: str, args: argparse.Namespace) -> list[dict[str,
 
 def _row(one: dict[str, Any]) -> list[str]:
     state = "silent" if one.get("silent") else one["state"]
-    lost = one.get("unreadable")
+    lost = ", ".join(map(str, one.get("unreadable", ())))
     return [
         one["id"],
         age_text(one["age_s"]),
@@ -73,7 +73,7 @@ def _row(one: dict[str, Any]) -> list[str]:
         f"{one['from']} (claimed)" if one["claimed"] else one["from"],
         one["type"],
         one.get("channel", ""),
-        f"(unreadable: {', '.join(lost)}) {one['text']}".rstrip() if lost else one["text"],
+        f"(unreadable: {lost}) {one['text']}".rstrip() if lost else one["text"],
     ]
 
 

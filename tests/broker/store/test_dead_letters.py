@@ -10,6 +10,7 @@ import pytest
 from fakes.hub import put
 from wakebus.broker.store import dead_letters
 from wakebus.broker.store.dead_letters import DeadLetterFilter, Page
+from wakebus.broker.store.schema import DEAD, DIED
 from wakebus.broker.store.store import Store
 
 
@@ -267,11 +268,12 @@ def test_a_box_shows_beginnings_only(store: Store) -> None:
 @pytest.mark.parametrize(
     "query",
     [
-        "SELECT seq FROM message WHERE state IN ('dead','refused') AND (done,seq)<(1,1)"
-        " ORDER BY done DESC, seq DESC",
+        f"SELECT seq FROM message WHERE {DEAD} AND ({DIED},seq)<(1,1)"
+        f" ORDER BY {DIED} DESC, seq DESC",
         "SELECT seq FROM message WHERE endpoint='e' AND done IS NULL AND seq>1 ORDER BY seq",
         "SELECT seq FROM message WHERE endpoint='e' AND silent AND seq>1 ORDER BY seq",
-        "SELECT seq FROM message WHERE done IS NOT NULL AND (done,seq)>(1,1) ORDER BY done, seq",
+        "SELECT seq FROM message WHERE done BETWEEN 0 AND 1e12 AND (done,seq)>(1,1)"
+        " ORDER BY done, seq",
     ],
 )
 def test_every_page_uses_an_index(store: Store, query: str) -> None:

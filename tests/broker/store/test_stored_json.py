@@ -17,7 +17,7 @@ from wakebus.broker.store.stored_json import (
 
 # What `str.splitlines` takes for a line's end, and JSON leaves in a text as it is.
 ENDS = "\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
-GOOD = json.dumps({"body": {"text": "hi"}}).encode()
+GOOD = json.dumps({"id": "m1", "ts": 1, "from": "a", "to": "b", "body": {"text": "hi"}}).encode()
 
 
 @pytest.mark.parametrize("end", [end for end in ENDS if end > "\x1f"])
