@@ -2,14 +2,16 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from fakes.hub import Bench
-from wakebus.broker.errors import BadMessage, BadName
+from wakebus.broker.core.model import ClientRequest
+from wakebus.broker.errors import BadMessage, BadName, Busy, WakebusError
 from wakebus.broker.verbs import dead_letters
-from wakebus.broker.verbs.fields import requester
+from wakebus.broker.verbs.fields import FAULT, answering, requester
 
 
 @pytest.fixture
@@ -47,3 +49,19 @@ def test_who_did_it(bench: Bench) -> None:
     ]
     with pytest.raises(BadName):
         requester(bench.hub, bench.request({"by": "x y"}))
+
+
+def test_a_fault_after_the_store_is_answered() -> None:
+    """PROTOCOL-3.1: never with silence; an error that was meant is told as it is."""
+    said: list[Any] = []
+    hub: Any = SimpleNamespace(fail=lambda request, error: said.append((request, error)))
+    request = ClientRequest(b"c", 1, {}, 0, 0)
+
+    def fails(result: Any) -> None:
+        raise result
+
+    answering(hub, request, fails)(KeyError("x"))
+    answering(hub, request, fails)(Busy("later"))
+    assert [one[0] for one in said] == [request, request]
+    assert type(said[0][1]) is WakebusError and said[0][1].text == FAULT
+    assert isinstance(said[1][1], Busy)
