@@ -285,14 +285,16 @@ class Calls:
         """Return the broker's own state."""
         return (yield BrokerRequest("status", {}))
 
-    def stop_broker(self, boot: str) -> Call[None]:
+    def stop_broker(self, boot: str) -> Call[int]:
         """
         Have the broker finish and end; nobody starts it again by itself (`hermes-busd start`).
 
-        `boot`: which one, as bus/address.json says. Returns when it begins. Raises BadMessage when
-        another one runs by now, Refused from another user than the broker's.
+        `boot`: which one, as bus/address.json says. Returns when it begins, with the pid that the
+        broker calls its own. Raises BadMessage when another one runs by now, Refused from another
+        user than the broker's.
         """
-        yield BrokerRequest("stop", {"boot": boot})
+        answer = yield BrokerRequest("stop", {"boot": boot})
+        return int(answer["pid"])
 
 
 def _waiting(

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from wakebus.broker import __version__, paths
 from wakebus.broker.address import read_address
-from wakebus.broker.errors import Refused, WakebusError
+from wakebus.broker.errors import NotRunning, Refused, TimedOut, WakebusError
 from wakebus.broker.system.standard_files import open_missing_files
 from wakebus.broker.system.text_table import Column, text_table
 
@@ -89,22 +89,38 @@ def start(args: argparse.Namespace) -> int:
 
     folder = paths.bus_dir()
     check_way(folder)  # of a broker that runs, too: no client would use it
-    deadline = time.monotonic() + START_S
+    deadline, spawned = time.monotonic() + START_S, False
     while not (pid := _ready_pid(folder)):
         if time.monotonic() > deadline:
-            raise WakebusError(
-                f"a broker holds {folder} and is not ready after {START_S:g} s; to replace it: "
-                "hermes-busd restart"
-            )
+            raise _mute(folder, f"a broker holds {folder} and is not ready after {START_S:g} s")
         if lock_holder(folder) is None:  # also: one that was going down has gone
             prepare(folder)
             problem = _spawn(folder)
             if problem and problem != "already_running":
                 raise WakebusError(problem)
+            spawned = not problem
         else:
             time.sleep(0.02)
+    if not spawned and not _answers():
+        raise _mute(folder, f"the broker in {folder} does not answer within {ASK_S:g} s")
     print(f"broker running (pid {pid}) in {folder}")
     return 0
+
+
+def _answers() -> bool:
+    from wakebus.broker.client.client import Client
+
+    try:
+        with Client() as client:
+            return client.connected(ASK_S)
+    except WakebusError:
+        return False
+
+
+def _mute(folder: Path, problem: str) -> WakebusError:
+    from wakebus.broker.system.lock_file import step_for_mute
+
+    return WakebusError(problem, step=step_for_mute(folder))
 
 
 def _spawn(folder: Path) -> str:
@@ -150,13 +166,11 @@ def stop(args: argparse.Namespace) -> int:
     from wakebus.broker.system.processes import has_ended
 
     folder = paths.bus_dir()
-    pid = lock_holder(folder)
-    if pid is None:
+    if lock_holder(folder) is None:
         print("broker is not running")
         return 0
     process = proven_holder(folder)
-    if problem := _ask_to_stop(folder):
-        _signal(folder, problem)
+    pid = _ask_to_stop(folder)
     deadline = time.monotonic() + STOP_S
     while lock_holder(folder) == pid or (process and not has_ended(process)):
         if time.monotonic() > deadline:
@@ -166,12 +180,12 @@ def stop(args: argparse.Namespace) -> int:
                 f"{folder / 'broker.log'}. Look again: hermes-busd status{step}"
             )
         time.sleep(0.02)
-    print(f"broker stopped (pid {pid})")
+    print(f"broker stopped (pid {pid})" if pid else "broker stopped")
     return 0
 
 
-def _ask_to_stop(folder: Path) -> str:
-    """Return "" when the broker has said that it ends, or has ended; else why it did not."""
+def _ask_to_stop(folder: Path) -> int:
+    """Return the pid of the broker once it has said that it ends, or was signalled; 0: it ended."""
     from wakebus.broker.client.client import Client
     from wakebus.broker.system.lock_file import lock_holder
 
@@ -180,17 +194,16 @@ def _ask_to_stop(folder: Path) -> str:
         try:
             boot = str(read_address(folder).get("boot"))
             with Client(timeout=ASK_S) as client:
-                client.stop_broker(boot)
-            return ""
+                return client.stop_broker(boot)
         except WakebusError as exc:  # one that starts has no address yet, one that ends none more
             if isinstance(exc, Refused) or time.monotonic() > deadline:
-                return exc.text
+                return _signal(folder, exc.text)
             time.sleep(0.05)
-    return ""
+    return 0
 
 
-def _signal(folder: Path, problem: str) -> None:
-    """Ask by a signal whom the socket does not reach, if that is certainly the broker."""
+def _signal(folder: Path, problem: str) -> int:
+    """Ask by a signal whom the socket does not reach, if that is certainly the broker: its pid."""
     from wakebus.broker.system.lock_file import lock_holder, proven_holder
     from wakebus.broker.system.processes import send_signal
 
@@ -199,16 +212,20 @@ def _signal(folder: Path, problem: str) -> None:
         send_signal(process, signal.SIGCONT)  # a frozen one would not hear it
     else:
         if (pid := lock_holder(folder)) is None:
-            return  # it has just ended
+            return 0  # it has just ended
+        lock = folder / "broker.lock"
+        which = f"That process {pid}, which {lock} names, is this broker"
+        if not pid:
+            which = f"Which process is this broker, which {lock} does not tell,"
         raise WakebusError(
-            f"the broker could not be asked to stop: {problem}. That process {pid}, which "
-            f"{folder / 'broker.lock'} names, is this broker is not certain (it may run in another "
-            "container), so nothing was signalled: stop it where it was started"
+            f"the broker could not be asked to stop: {problem}. {which} is not certain (it may run "
+            "in another container), so nothing was signalled: stop it where it was started"
         )
     try:
         paths.stop_mark(folder).touch(mode=0o600)  # else every listener would start it again
     except OSError as exc:
         print(f"hermes-busd: listeners may start it again: {exc}", file=sys.stderr)
+    return process.pid
 
 
 def restart(args: argparse.Namespace) -> int:
@@ -244,6 +261,8 @@ def run(args: argparse.Namespace) -> int:
         serve(folder, ready=ready, console=fd is None)
     except (WakebusError, OSError) as exc:
         if fd is None:
+            if isinstance(exc, AlreadyRunning) and not _answers():
+                raise _mute(folder, exc.text) from exc
             raise
         _report(fd, exc.code if isinstance(exc, AlreadyRunning) else str(exc))
         return 1
@@ -270,8 +289,11 @@ def status(args: argparse.Namespace) -> int:
         else:
             print(f"broker is not running in {folder}; start it with: hermes-busd start")
         return 3
-    with Client() as client:
-        data = client.status()
+    try:
+        with Client() as client:
+            data = client.status()
+    except (NotRunning, TimedOut) as exc:
+        raise _mute(folder, exc.text) from exc
     data = {"running": True, "folder": str(folder), **read_address(folder), **data}
     print(json.dumps(data, indent=2) if args.json else _page(data))
     return 0

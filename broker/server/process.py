@@ -37,7 +37,7 @@ from wakebus.broker.server.watchdog import Watchdog, write_address
 from wakebus.broker.store.recovery import open_store
 from wakebus.broker.store.store import Store
 from wakebus.broker.system.clock import Clock
-from wakebus.broker.system.lock_file import lock_folder, take_lock
+from wakebus.broker.system.lock_file import STORE, lock_folder, take_lock
 from wakebus.broker.system.log_file import start_log
 from wakebus.broker.system.private_files import CannotStart, make_folder
 from wakebus.broker.system.processes import start_of
@@ -50,7 +50,6 @@ NO_PROC: Final = (
     "whether the machine was booted since the last start, and whether a holder's pid is another "
     "process's by now; and `hermes-busd stop` signals no broker that does not answer"
 )
-STORE: Final = "bus.db"
 LOG: Final = "broker.log"
 # A store on a network or pass-through file system breaks SQLite's locks (sqlite.org/faq.html#q5).
 REMOTE: Final = frozenset({"nfs", "nfs4", "cifs", "smb3", "9p", "virtiofs", "fuse.sshfs"})
@@ -70,12 +69,12 @@ def run(folder: Path, *, ready: Callable[[], None] = lambda: None, console: bool
     gc.set_threshold(50_000, 20, 50)
     prepare(folder)
     try:
+        # The folder first: where a broker's lock file was removed, none is made in its name. Both
+        # are left to the kernel: who sees them free knows that the process has ended.
+        guard = lock_folder(folder)
         lock = take_lock(folder)
     except OSError as exc:
         raise CannotStart(f"the lock cannot be taken: {exc}") from exc
-    # The folder too: a lock file that is removed or replaced lets no second broker in. Both are
-    # left to the kernel: who sees them free knows that the process has ended.
-    guard = lock_folder(folder)
     _serve(folder, ready, console, guard, lock)
 
 

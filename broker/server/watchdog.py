@@ -23,7 +23,7 @@ from wakebus.broker.server.socket_paths import make_again
 from wakebus.broker.store.recovery import lost_files
 from wakebus.broker.store.store import Store
 from wakebus.broker.system.durable_file import replace_file
-from wakebus.broker.system.lock_file import LOCK, lock_again
+from wakebus.broker.system.lock_file import LOCK, lock_again, write_again
 from wakebus.broker.system.log_file import reopen_log
 from wakebus.broker.system.private_files import is_same_file
 
@@ -104,6 +104,8 @@ class Watchdog:
         lock = self._folder / LOCK
         if not is_same_file(lock, self._lock) and lock_again(self._folder, self._lock):
             log.warning("%s was replaced; locked again", lock)
+        if write_again(self._lock):
+            log.warning("%s named another process; written again", lock)
         if not self._is_ours():
             write_address(self._folder, self._address)
             log.warning("%s was gone; written again", self._folder / ADDRESS_FILE)

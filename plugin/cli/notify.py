@@ -32,6 +32,7 @@ from wakebus.plugin.cli.output import (
     echo,
     echo_json,
     guarded,
+    one_line,
 )
 
 CONNECT_S: Final = 2.0  # a broker that is being restarted is back by then
@@ -293,12 +294,12 @@ def show(receipt: Receipt, as_json: bool) -> int:
             {k: v for k, v in fields if v not in (None, "") and (v or k not in ("claimed", "told"))}
         )
     if receipt.state == "dead":
-        echo(f"dead {receipt.id}: {receipt.reason}", error=True)
+        echo(one_line(f"dead {receipt.id}: {receipt.reason}"), error=True)
         if receipt.failed:
             echo(AGAIN.format(receipt.id), error=True)
         return WORK_FAILED if receipt.failed else FAILED
     if not as_json:
-        echo(sentence(receipt))
+        echo(one_line(sentence(receipt)))
     return OK
 
 
@@ -330,7 +331,8 @@ def show_answer(answer: Answer, as_json: bool) -> int:
     if as_json:
         facts = {"id": receipt.id, "state": receipt.state, "outcome": receipt.outcome}
         echo_json({**facts, "answer": None})
-    echo(f"handled {receipt.id}, but there is no answer: {_why(receipt.outcome)}", error=True)
+    why = _why(receipt.outcome)
+    echo(one_line(f"handled {receipt.id}, but there is no answer: {why}"), error=True)
     return LATE
 
 

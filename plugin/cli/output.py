@@ -175,19 +175,9 @@ def _step(error: WakebusError) -> str:
 def _how_to_start() -> str:
     """Return what to do about a broker that does not answer; it may be there, but frozen."""
     from wakebus.broker.paths import bus_dir
-    from wakebus.broker.system.lock_file import lock_holder, proven_holder
+    from wakebus.broker.system.lock_file import step_for_mute
 
-    if process := proven_holder(bus_dir()):
-        return (
-            f"Process {process.pid} is the broker and does not answer; is it stopped or "
-            f"overloaded?\nWake it: kill -CONT {process.pid}. Or replace it: hermes-busd restart"
-        )
-    if pid := lock_holder(bus_dir()):
-        return (
-            f"A broker holds {bus_dir()} and does not answer. It calls itself process {pid}, but "
-            "may run in another container: look after it where it was started."
-        )
-    return "Start the bus: hermes-busd start"
+    return step_for_mute(bus_dir()) or "Start the bus: hermes-busd start"
 
 
 def echo(text: str, *, error: bool = False, styled: bool = False) -> None:
@@ -235,6 +225,11 @@ def safe(text: str) -> str:
     from wakebus.plugin.rules.sanitize import sanitize
 
     return sanitize(text)
+
+
+def one_line(text: str) -> str:
+    """Return a line that holds a peer's text, which can begin none of its own in it."""
+    return safe(text).replace("\n", " ")
 
 
 def _safe_but_styled(text: str) -> str:

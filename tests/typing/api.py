@@ -57,7 +57,7 @@ def send() -> None:
 
 def stop() -> None:
     with Client() as bus:
-        assert_type(bus.stop_broker("boot"), None)
+        assert_type(bus.stop_broker("boot"), int)
 
 
 def ask() -> None:

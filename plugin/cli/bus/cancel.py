@@ -10,7 +10,7 @@ from wakebus.broker.protocol.receipt import Receipt
 from wakebus.plugin import sender_identity
 from wakebus.plugin.cli import notify
 from wakebus.plugin.cli.command import Command
-from wakebus.plugin.cli.output import LATE, OK, Parser, echo, echo_json
+from wakebus.plugin.cli.output import LATE, OK, Parser, echo, echo_json, one_line
 
 END_S: Final = 10.0  # an agent has 2 s after SIGTERM (processes/run.py), Hermes 10 (cli.py:12201)
 
@@ -35,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         echo_json({"id": ended.id, "state": ended.state, "reason": ended.reason})
     else:
-        echo(_sentence(receipt, ended))
+        echo(one_line(_sentence(receipt, ended)))
     return OK if ended.state == "dead" else LATE
 
 

@@ -23,7 +23,16 @@ from wakebus.plugin import sender_identity
 from wakebus.plugin.cli import notify
 from wakebus.plugin.cli.bus.trace_text import trace_lines
 from wakebus.plugin.cli.command import Command, add_action
-from wakebus.plugin.cli.output import FAILED, OK, Parser, Usage, echo, echo_json, echo_table, safe
+from wakebus.plugin.cli.output import (
+    FAILED,
+    OK,
+    Parser,
+    Usage,
+    echo,
+    echo_json,
+    echo_table,
+    one_line,
+)
 
 SHOWN: Final = 50
 STEP: Final = 200
@@ -174,7 +183,7 @@ def run_show(args: argparse.Namespace) -> int:
     text = body.pop("text", "")
     if more := {key: value for key, value in body.items() if key not in ("type", "channel")}:
         lines.append(f"  body: {json.dumps(more, ensure_ascii=False)}")
-    echo("\n".join([*map(safe, lines), "", text]))
+    echo("\n".join([*map(one_line, lines), "", text]))
     return OK
 
 
@@ -247,7 +256,7 @@ def _told(args: argparse.Namespace, total: ReplyRow, what: str) -> int:
     else:
         echo(f"{what}: {_named(done)}" if done or not kept else f"{what}: none")
         for one in kept:
-            echo(f"not {what}: {one['id']}: {one['why']}", error=True)
+            echo(one_line(f"not {what}: {one['id']}: {one['why']}"), error=True)
     return FAILED if kept else OK
 
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 from wakebus.plugin.cli import notify
 from wakebus.plugin.cli.bus.trace_text import trace_lines
 from wakebus.plugin.cli.command import Command
-from wakebus.plugin.cli.output import Parser, colored, echo, safe
+from wakebus.plugin.cli.output import Parser, colored, echo, one_line, safe
 
 
 def _options(parser: Parser) -> None:
@@ -24,7 +24,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         echo(json.dumps({"id": args.id, "messages": found}, indent=2))
         return 0
-    lines = safe("\n".join(trace_lines(found, args.id))).split("\n")
+    lines = map(one_line, trace_lines(found, args.id))
     bold = (_bold(line) if colored() and "→" in line else line for line in lines)
     echo("\n".join(bold), styled=True)
     return 0

@@ -13,6 +13,7 @@ from wakebus.broker.client.client import Client
 from wakebus.broker.errors import TimedOut, Undecided, WakebusError
 from wakebus.broker.paths import bus_dir
 from wakebus.broker.protocol.receipt import Receipt
+from wakebus.plugin.cli.output import one_line
 
 
 class NotSentYet(TimedOut):
@@ -59,6 +60,7 @@ def unsettled(client: Client, receipt: Receipt, error: TimedOut) -> NotSentYet |
     live = {one["name"] for one in client.list() if one["state"] == "live"}
     why = "the courier goes on trying" if COURIER in live else "no courier is running"
     last, work = last_deferral(client, receipt.id)
+    last = one_line(last)
     step = f"Follow it: wakebus trace {receipt.id}"
     if COURIER not in live:
         step += f"\nWhy: {bus_dir() / 'courier.log'}"

@@ -30,7 +30,7 @@ from wakebus.broker.system.durable_file import put_in_place
 from wakebus.plugin.cli import notify
 from wakebus.plugin.cli.chats.results import explain, unsettled
 from wakebus.plugin.cli.command import Command
-from wakebus.plugin.cli.output import Parser, Usage, echo, echo_json, show_env_path
+from wakebus.plugin.cli.output import Parser, Usage, echo, echo_json, one_line, show_env_path
 
 WAIT_S: Final = 30.0
 
@@ -243,7 +243,7 @@ def show(receipt: Receipt, *, as_json: bool) -> int:
     if as_json:
         echo_json({"id": receipt.id, "state": receipt.state, **outcome})
     else:
-        echo(show_env_path(line), error=status != 0)
+        echo(show_env_path(one_line(line)), error=status != 0)
     return status
 
 

@@ -18,8 +18,8 @@ from fakes.peer import MakePeer
 from wakebus.broker import Client, paths
 from wakebus.broker.errors import BadMessage, Refused, WakebusError
 from wakebus.broker.server import cli
-from wakebus.broker.system.lock_file import lock_holder, proven_holder, take_lock
-from wakebus.broker.system.processes import has_ended, send_signal, start_of
+from wakebus.broker.system.lock_file import lock_folder, lock_holder, proven_holder, take_lock
+from wakebus.broker.system.processes import has_ended, process_of, send_signal, start_of
 from wakebus.broker.verbs import VERBS
 
 BUSD = [sys.executable, "-P", "-m", "wakebus.broker"]
@@ -94,12 +94,13 @@ def test_process_and_lock_are_gone_when_it_returns(broker: Broker) -> None:
 def test_a_lock_file_that_says_nonsense(
     broker: Broker, stranger: "subprocess.Popen[bytes]"
 ) -> None:
-    """PROTOCOL-1.16: nobody needs its number to stop the broker."""
+    """PROTOCOL-1.16: nobody needs its number to stop the broker; the kernel knows who it is."""
     for text in ("", "x\n", "-1 5\n", f"{stranger.pid} {start_of(stranger.pid)}\n", "9" * 63):
         (broker.folder / "broker.lock").write_text(text)
-        assert proven_holder(broker.folder) is None
+        assert proven_holder(broker.folder) == process_of(broker.pid)
     done = broker.command("stop")
     assert done.returncode == 0, done.stderr
+    assert done.stdout == f"broker stopped (pid {broker.pid})\n"
     assert stranger.poll() is None
     assert broker.process is not None and broker.process.wait() == 0
 
@@ -114,6 +115,31 @@ def test_a_frozen_broker_is_signalled(broker: Broker) -> None:
     assert done.returncode == 0 and str(broker.pid) in done.stdout, done
     assert broker.process is not None and broker.process.wait() == 0
     assert paths.stop_mark(broker.folder).exists()
+
+
+def test_a_frozen_broker_without_its_lock_file(broker: Broker) -> None:
+    """PROTOCOL-1.20: the folder's lock tells: every verb says the same, and a way out is one."""
+    os.kill(broker.pid, signal.SIGSTOP)
+    (broker.folder / "broker.lock").unlink()
+    assert lock_holder(broker.folder) == broker.pid
+    for verb in ("status", "start", "run"):
+        done = broker.command(verb)
+        assert done.returncode == 1 and "Traceback" not in done.stderr, done
+        assert f"Process {broker.pid} is the broker and does not answer" in done.stderr
+        assert f"kill -CONT {broker.pid}" in done.stderr and "hermes-busd restart" in done.stderr
+    assert not (broker.folder / "broker.lock").exists()  # in nobody's name
+    done = broker.command("stop")
+    assert (done.returncode, done.stdout) == (0, f"broker stopped (pid {broker.pid})\n")
+    assert broker.process is not None and broker.process.wait() == 0
+
+
+def test_who_only_locks_the_folder_is_no_broker(bus_root: Path) -> None:
+    """PROTOCOL-1.20: it is not signalled, and nothing is said to be stopped."""
+    (folder := bus_root / "bus").mkdir()
+    guard = lock_folder(folder)
+    assert lock_holder(folder) == 0 and proven_holder(folder) is None
+    os.close(guard)
+    assert lock_holder(folder) is None
 
 
 @pytest.mark.parametrize("text", ["{pid} {start}", "{pid} 0.0", "{pid}", "{pid} 12.5", "x", ""])

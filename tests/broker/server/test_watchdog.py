@@ -16,6 +16,7 @@ from wakebus.broker.server.watchdog import Watchdog, write_address
 from wakebus.broker.store.recovery import close_store, open_store
 from wakebus.broker.system.lock_file import lock_folder, take_lock
 from wakebus.broker.system.private_files import CannotStart
+from wakebus.broker.system.processes import start_of
 
 ADDRESS: dict[str, Any] = {"router": "ipc:///nowhere", "pid": 1}
 
@@ -91,6 +92,17 @@ def test_it_is_made_again(scene: Scene, name: str) -> None:
     (scene.folder / name).unlink()
     until((scene.folder / name).exists)
     assert not scene.router.stopped and not scene.watch.lost
+
+
+@pytest.mark.parametrize("text", ["", "nonsense", "1 5.0\n", "x" * 5000])
+def test_a_lock_file_that_names_another(scene: Scene, text: str) -> None:
+    """PROTOCOL-1.20: the broker writes its own number again, in the same file."""
+    lock = scene.folder / "broker.lock"
+    own, file = lock.read_text(), lock.stat().st_ino
+    assert own == f"{os.getpid()} {start_of(os.getpid())}\n"
+    lock.write_text(text)
+    until(lambda: lock.read_text() == own)
+    assert lock.stat().st_ino == file and not scene.watch.lost
 
 
 def test_a_foreign_address_is_ours_again(scene: Scene) -> None:

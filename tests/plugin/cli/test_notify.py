@@ -176,6 +176,44 @@ def test_a_dead_message(desk: Desk, name: str) -> None:
     )
 
 
+ENDER = """
+import sys, threading
+from wakebus.broker import Client, Refusal
+LINES = "bad\\u2028\\x1b[31m\\x85\\rZZ\\nZZ\\x0bZZ\\u2029ZZ"
+done = threading.Event()
+def handle(delivery):
+    done.set()
+    good = sys.argv[2] == "handled"
+    return {"error": LINES, "turn": {"error": LINES, "stderr": LINES}} if good else Refusal(LINES)
+with Client() as bus:
+    bus.register(sys.argv[1], handle)
+    done.wait(30)
+    bus.wait(sys.argv[1], 30)
+"""
+
+
+@pytest.mark.parametrize("end", ["handled", "dead"])
+def test_a_receiver_writes_no_line_of_ours(desk: Desk, name: str, end: str) -> None:
+    """RULES-4.6: its words begin no line, whatever character ends one, so it forges no receipt."""
+    desk.notify("--to", name, "--from", "ci", "--queue", "--id", name, "x")
+    assert desk.run("python", "-c", ENDER, name, end).status == 0
+    send = ("--to", name, "--from", "ci", "--id", name, "x")
+    commands = {
+        "wait": desk.notify(*send, "--wait", "30"),
+        "ask": desk.notify(*send, "--wait-reply", "30"),
+        "trace": desk.run("wakebus", "trace", name),
+        "cancel": desk.run("wakebus", "cancel", name),
+        "dead": desk.run("wakebus", "dead", "list"),
+        "show": desk.run("wakebus", "dead", "show", name),
+    }
+    for what, done in commands.items():
+        lines = (done.out + done.err).splitlines()
+        assert not [line for line in lines if line.strip().startswith("ZZ")], (what, done)
+        assert "\x1b" not in done.out + done.err and "Traceback" not in done.err
+    assert "ZZ" in commands["wait"].out + commands["wait"].err
+    assert len((commands["wait"].out + commands["wait"].err).splitlines()) == 1
+
+
 BAD: dict[str, tuple[tuple[bytes, ...], bytes, str]] = {
     "an empty text": ((b"",), b"", "the text is empty"),
     "a text of spaces": ((b" ",), b"", "the text is empty"),
