@@ -293,7 +293,7 @@ def status(args: argparse.Namespace) -> int:
         with Client() as client:
             data = client.status()
     except (NotRunning, TimedOut) as exc:
-        raise _mute(folder, exc.text) from exc
+        raise exc if exc.data.get("step") else _mute(folder, exc.text) from exc
     data = {"running": True, "folder": str(folder), **read_address(folder), **data}
     print(json.dumps(data, indent=2) if args.json else _page(data))
     return 0
