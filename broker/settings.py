@@ -91,8 +91,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         int,
         _number(
             "messages",
-            "messages to one endpoint, whose own turns led to them, that an endpoint's turns may "
-            "send in a window",
+            "messages that an endpoint's turns may send back to one endpoint in a window",
         ),
     ] = 10
     loop_self: Annotated[

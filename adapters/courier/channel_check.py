@@ -34,7 +34,9 @@ def check_channel(token: str, folder: str) -> str:
         return _not_set_up(named, folder)
     if platform.lower() in HERMES:
         wrong_case = platform.lower() in OURS and platform.lower()
-        return f"only a gateway of Hermes takes {platform} for {wrong_case}" if wrong_case else ""
+        if wrong_case:
+            return f"only a gateway of Hermes takes {platform} for {wrong_case}"
+        return f"only a gateway of Hermes that has {platform} could answer there"
     if _is_installed(platform):
         return _not_set_up(named, folder)
     raise _unknown(named)

@@ -229,13 +229,19 @@ class Calls:
         return _pages("inbox", "messages", {"name": name, "all": all}, None)
 
     def retry(
-        self, ids: Iterable[str], *, force: bool = False, by: str | None = None
+        self,
+        ids: Iterable[str],
+        *,
+        force: bool = False,
+        by: str | None = None,
+        token: str | None = None,
     ) -> Call[dict[str, Any]]:
         """
         Send dead letters again: `retried`, their ids, and `kept`, those that were not, each with
-        `state` and `why`. `force`: also where work may have been done. `by`: who wants it.
+        `state` and `why`. `force`: also where work may have been done. `by`: who wants it. `token`:
+        of the turn that does, which goes on with no loop that is paused.
         """
-        said = {"force": force, **({"by": by} if by else {})}
+        said = {"force": force, **({"by": by} if by else {}), **_given(token=token)}
         return (yield from _in_steps("retry", "retried", ids, said))
 
     def purge(self, ids: Iterable[str]) -> Call[dict[str, Any]]:

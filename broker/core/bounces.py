@@ -17,10 +17,12 @@ from wakebus.broker.core.hub import Hub
 from wakebus.broker.core.mailbox import MailboxEntry
 from wakebus.broker.errors import BadName, WakebusError
 from wakebus.broker.protocol import message as messages
+from wakebus.broker.protocol.dead_letter import MAY_BE_DONE, next_steps
 from wakebus.broker.protocol.message import Message
+from wakebus.broker.store.dead_letter_history import in_doubt
 from wakebus.broker.store.rows import Put, Row
 from wakebus.broker.store.store import Store
-from wakebus.broker.store.stored_json import message_of
+from wakebus.broker.store.stored_json import bytes_of, message_of
 
 BUS: Final = "bus"  # the broker's own name
 TYPE: Final = "notice"
@@ -28,11 +30,6 @@ NONE_FOR: Final = frozenset({TYPE, "answer"})
 SAY: Final = "say"  # the type of what an endpoint has to say in a chat
 REASON: Final = 300  # characters; the dead letter has the rest
 RESERVED: Final = 4 << 10  # bytes, before it is known how long it gets
-
-# Why a message died with an ephemeral name: for its session, or for whoever held the name.
-FOR_IT: Final = "its session ended: the client that held {} is gone"
-WITH_IT: Final = "the session that held {} has ended"
-ORPHANED: Final = tuple(reason.partition("{")[0] for reason in (FOR_IT, WITH_IT))
 
 
 def check_not_reserved(name: str, field: str) -> str:
@@ -42,37 +39,42 @@ def check_not_reserved(name: str, field: str) -> str:
     return name
 
 
-def compose(row: Row, reason: str, now: float, *, failed: bool = False) -> Message | None:
+def compose(
+    row: Row, reason: str, now: float, *, failed: bool = False, doubt: bool = False
+) -> Message | None:
     """
     Return what the sender of the message in `row` is told, None where nothing is.
 
-    failed: it was delivered and worked on, and that failed.
+    failed: it was delivered and worked on, and that failed. doubt: work on it may have been done.
     """
     if row["type"] in NONE_FOR:
         return None
     dead = _message(row)
     why = _line(reason)
     about: dict[str, Any] = {"id": dead.id, "to": dead.to, "type": dead.type, "reason": why}
-    if failed:
-        about["failed"] = True
-    return _notice(dead, {"text": _text(dead, why, failed), "about": about}, dead.id, now)
+    about |= {name: True for name, is_so in (("failed", failed), ("in_doubt", doubt)) if is_so}
+    return _notice(dead, {"text": _text(dead, why, failed, doubt), "about": about}, dead.id, now)
 
 
-def compose_for_asker(row: Row, asked: Row, reason: str, now: float) -> Message | None:
+def compose_for_asker(
+    row: Row, asked: Row, reason: str, now: float, *, doubt: bool = False
+) -> Message | None:
     """
     Return what the sender of the message in `asked` is told: what was sent to a chat because of it
-    (`row`) is dead. None where nothing is.
+    (`row`) is dead. None where nothing is. doubt: the chat may have it.
     """
     if {row["type"], asked["type"]} & NONE_FOR:
         return None
     dead, cause, why = _message(row), _message(asked), _line(reason)
     where, mine = dead.channel or dead.to, _name(cause)
+    shown = "Perhaps not shown" if doubt else "Not shown"
     text = (
-        f"Not shown: what {dead.sender} sent to {where} because of your message {mine} is a dead"
-        f" letter, {dead.id}: {why}. {_steps(dead.id)}"
+        f"{shown}: what {dead.sender} sent to {where} because of your message {mine} is a dead"
+        f" letter, {dead.id}: {why}. {next_steps(dead.id, why, in_doubt=doubt)}"
     )
-    about = {"id": dead.id, "to": dead.to, "type": dead.type, "reason": why}
+    about: dict[str, Any] = {"id": dead.id, "to": dead.to, "type": dead.type, "reason": why}
     about |= {"from": dead.sender, "channel": where, "because_of": cause.id}
+    about |= {"in_doubt": True} if doubt else {}
     return _notice(cause, {"text": text, "about": about}, dead.id, now)
 
 
@@ -108,22 +110,16 @@ def _message(row: Row) -> Message:
         return Message(row["id"], row["accepted"], row["sender"], row["endpoint"], body)
 
 
-def _text(dead: Message, why: str, failed: bool) -> str:
-    steps = _steps(dead.id)
-    if dead.session and why.startswith(ORPHANED):
-        again = "It is for nobody else; whom you can reach now: wakebus endpoints"
-        steps = f"{steps.partition('. ')[0]}. {again}"
-    word = "Not done" if failed else "Not delivered"
+def _text(dead: Message, why: str, failed: bool, doubt: bool) -> str:
+    word = "Not done" if failed or doubt else "Not delivered"
     became = "was worked on, and that failed" if failed else "is a dead letter"
-    return f"{word}: your message {_name(dead)} to {dead.to} {became}: {why}. {steps}"
+    far = f"; {MAY_BE_DONE}" if doubt else ""
+    steps = next_steps(dead.id, why, in_doubt=doubt)
+    return f"{word}: your message {_name(dead)} to {dead.to} {became}: {why}{far}. {steps}"
 
 
 def _name(message: Message) -> str:
     return f"{message.type} {message.id}" if message.type else message.id
-
-
-def _steps(id: str) -> str:
-    return f"Look at it: wakebus dead show {id}. Send it again: wakebus dead retry {id}"
 
 
 class Bounce:
@@ -195,7 +191,8 @@ def store_death(
     if row is None or row["done"] is not None:
         return
     try:
-        line += "".join([bounce.store(store, row) for bounce in bounces])
+        dead = {**row, **columns, "log": bytes_of(row["log"]) + line.encode()}
+        line += "".join([bounce.store(store, dead) for bounce in bounces])
         store.mark(id, line, **columns)
     except BaseException:
         for bounce in bounces:
@@ -214,8 +211,12 @@ def bounces_for(
     """
     found: dict[str, Callable[[Row, float], Message | None]] = {}
     if asked is not None:
-        found[asked["sender"]] = lambda row, now: compose_for_asker(row, asked, reason, now)
-    found[entry.sender] = lambda row, now: compose(row, reason, now, failed=failed)
+        found[asked["sender"]] = lambda row, now: compose_for_asker(
+            row, asked, reason, now, doubt=in_doubt(row)
+        )
+    found[entry.sender] = lambda row, now: compose(
+        row, reason, now, failed=failed, doubt=in_doubt(row)
+    )
     return [
         Bounce(hub, name, written)
         for name, written in found.items()

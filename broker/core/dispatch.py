@@ -13,12 +13,13 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-from wakebus.broker.core.bounces import FOR_IT, SAY, WITH_IT, Bounce, bounces_for, store_death
+from wakebus.broker.core.bounces import SAY, Bounce, bounces_for, store_death
 from wakebus.broker.core.hub import Hub
 from wakebus.broker.core.mailbox import MailboxEntry
 from wakebus.broker.core.model import Endpoint
 from wakebus.broker.core.waiters import answer_waiters
 from wakebus.broker.protocol import wire
+from wakebus.broker.protocol.dead_letter import FOR_IT, WITH_IT
 from wakebus.broker.protocol.delivery_state import (
     DEATHS,
     NEXT,

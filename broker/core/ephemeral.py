@@ -10,12 +10,12 @@ Rule 4: ages are counted in bus time, so a restart of the broker shortens and le
 from collections.abc import Iterator
 from typing import Final
 
-from wakebus.broker.core.bounces import ORPHANED
 from wakebus.broker.core.dispatch import orphan
 from wakebus.broker.core.hub import Hub
 from wakebus.broker.core.mailbox import MailboxEntry
 from wakebus.broker.core.model import Endpoint, Holder
 from wakebus.broker.errors import NameTaken
+from wakebus.broker.protocol.dead_letter import ORPHANED
 from wakebus.broker.protocol.delivery_state import DeliveryState
 from wakebus.broker.store.rows import Row
 from wakebus.broker.system.processes import has_ended

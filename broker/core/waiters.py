@@ -13,7 +13,8 @@ from wakebus.broker.errors import Refused, WakebusError
 from wakebus.broker.protocol.message import Message
 from wakebus.broker.store.rows import Row
 from wakebus.broker.store.store import Store
-from wakebus.broker.store.stored_json import message_of, outcome_of, receipt_of_row
+from wakebus.broker.store.stored_json import message_of, outcome_of
+from wakebus.broker.store.stored_receipt import receipt_of_row
 from wakebus.broker.system.processes import process_of
 
 K = TypeVar("K")

@@ -24,7 +24,8 @@ class Receipt(NamedTuple):
     (its ack is committed; `outcome` says how it went) or `dead` (given up; `reason` says why, and
     `failed` whether it was worked on).
     `claimed`: an answer whose sender is not proven, so it ends nobody's wait. `told`: of one that
-    was cancelled in its holder's hands, whether that was told to end it.
+    was cancelled in its holder's hands, whether that was told to end it. `in_doubt`: of one that is
+    dead, whether work on it may have been done, so that `retry` wants `force`.
     """
 
     id: str
@@ -37,6 +38,7 @@ class Receipt(NamedTuple):
     reason: str = ""
     claimed: bool = False
     told: bool = False
+    in_doubt: bool = False
 
     @property
     def failed(self) -> bool:
@@ -65,6 +67,7 @@ def receipt(reply: Mapping[str, Any], to: str = "") -> Receipt:
             str(reply.get("reason") or ""),
             reply.get("claimed") is True,
             reply.get("told") is True,
+            reply.get("in_doubt") is True,
         )
     except (KeyError, TypeError, ValueError) as exc:
         raise BadMessage(f"the broker's receipt is not one: {exc}") from exc

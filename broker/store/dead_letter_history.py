@@ -12,7 +12,7 @@ from typing import Any, Final
 from wakebus.broker.protocol.outcome import channel_results
 from wakebus.broker.protocol.receipt import is_failure
 from wakebus.broker.store.rows import LOG_BYTES, Row
-from wakebus.broker.store.stored_json import outcome_of, steps_of, unreadable
+from wakebus.broker.store.stored_json import bytes_of, outcome_of, steps_of, unreadable
 
 _SAID: Final = 200  # characters of a channel's word
 
@@ -37,13 +37,13 @@ def in_doubt(row: Row) -> bool:
     last: Row = next(turns, {})
     if last.get("what") == "dead" and "work" in last:
         return bool(last["work"] != "none")
-    return bool(row["started_before"]) or any(step.get("what") == "started" for step in steps)
+    return bool(row.get("started_before")) or any(step.get("what") == "started" for step in steps)
 
 
-def _this_life(log: str) -> list[dict[str, Any]]:
+def _this_life(log: object) -> list[dict[str, Any]]:
     """Return the steps since the last retry; all, where the log may lack some of those."""
     steps = steps_of(log)
-    if len(log) >= LOG_BYTES:
+    if len(bytes_of(log)) >= LOG_BYTES:
         return steps
     retries = (number for number, step in enumerate(steps) if step.get("what") == "retried")
     return steps[max(retries, default=0) :]

@@ -15,9 +15,10 @@ from typing import Annotated, Any, Final, TypedDict
 import msgspec
 from msgspec import Meta
 
+from wakebus.broker.protocol.dead_letter import UNREADABLE
 from wakebus.broker.protocol.delivery_state import ENDS, DeliveryState
 from wakebus.broker.store.rows import Row
-from wakebus.broker.store.stored_json import UNREADABLE, unreadable
+from wakebus.broker.store.stored_json import unreadable
 
 LATEST: Final = 1e12  # seconds; the same bound as of a message's `ts`
 

@@ -20,12 +20,13 @@ from wakebus.broker.errors import (
     WakebusError,
 )
 from wakebus.broker.protocol import message as messages
+from wakebus.broker.protocol.dead_letter import UNREADABLE
 from wakebus.broker.protocol.delivery_state import DeliveryState
 from wakebus.broker.store import batch_insert, lineage, schema
 from wakebus.broker.store.retention import Quota
 from wakebus.broker.store.row_check import LATEST, clean_row, row_of
 from wakebus.broker.store.rows import LOG_BYTES, Put, Redelivery, Row
-from wakebus.broker.store.stored_json import UNREADABLE, message_of
+from wakebus.broker.store.stored_json import message_of
 from wakebus.broker.system.sqlite_file import close_as_it_is, is_damage, migrate, names_aside
 
 log = logging.getLogger("wakebus.store")

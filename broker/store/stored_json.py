@@ -13,10 +13,8 @@ import msgspec
 
 from wakebus.broker.errors import WakebusError
 from wakebus.broker.protocol import message as messages
-from wakebus.broker.protocol.delivery_state import DeliveryState, receipt_word
 from wakebus.broker.store.rows import Row
 
-UNREADABLE: Final = "what is stored of it cannot be read"
 _SHOWN: Final = 80  # characters of a step that cannot be read
 
 
@@ -64,20 +62,6 @@ def unreadable(row: Mapping[str, Any]) -> list[str]:
     if row.get("outcome") and _object(row["outcome"]) is None:
         bad.append("outcome")
     return bad
-
-
-def receipt_of_row(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a receipt's fields for a stored message."""
-    data: dict[str, Any] = {"id": row["id"], "state": receipt_word(DeliveryState(row["state"]))}
-    if row.get("outcome") and (outcome := _object(row["outcome"])) is not None:
-        data["outcome"] = outcome
-    if row.get("reason"):
-        data["reason"] = row["reason"]
-    if row.get("failures"):
-        data |= {"failures": row["failures"], "failed": row["failed"]}
-    if row.get("fresh") is False:
-        data["duplicate"] = True
-    return data
 
 
 def bytes_of(stored: object) -> bytes:

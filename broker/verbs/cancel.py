@@ -14,8 +14,11 @@ from wakebus.broker.core.hub import Hub
 from wakebus.broker.core.mailbox import MailboxEntry
 from wakebus.broker.core.model import ClientRequest, Endpoint
 from wakebus.broker.errors import Busy, Refused, WakebusError
-from wakebus.broker.protocol.delivery_state import OPEN, DeliveryEvent
+from wakebus.broker.protocol.delivery_state import OPEN, DeliveryEvent, DeliveryState, receipt_word
+from wakebus.broker.protocol.receipt import is_failure
 from wakebus.broker.store.rows import Row
+from wakebus.broker.store.stored_json import outcome_of
+from wakebus.broker.store.stored_receipt import receipt_of_row
 from wakebus.broker.verbs.fields import found_or_fail, message_id, requester
 
 
@@ -28,7 +31,9 @@ def cancel(hub: Hub, request: ClientRequest) -> None:
 
     def looked(row: Row) -> None:
         if row["state"] not in OPEN:
-            hub.fail(request, Refused(f"{id} is {row['state']} already; nothing to take back"))
+            state = receipt_word(DeliveryState(row["state"]))
+            failed = " (failed)" if is_failure(outcome_of(row["outcome"])) else ""
+            hub.fail(request, Refused(f"{id} is {state}{failed} already; nothing to take back"))
         elif (now_found := _find(hub, id)) is not None:  # it was on its way into the mailbox
             _guarded(hub, request, lambda: _take_back(hub, request, *now_found, by))
         else:
@@ -55,8 +60,7 @@ def _take_back(
     hub: Hub, request: ClientRequest, endpoint: Endpoint, entry: MailboxEntry, by: dict[str, Any]
 ) -> None:
     if entry.state not in OPEN:
-        refusal = Refused(f"{entry.id} is {entry.state} already; nothing to take back")
-        hub.when_stored(partial(hub.fail, request, refusal))
+        hub.when_stored(partial(cancel, hub, request))  # only the store knows how it ended
         return
     name = by.get("by") or (f"process {by['pid']}" if by["pid"] else "somebody without a name")
     reason = f"cancelled by {name}"
@@ -67,13 +71,19 @@ def _take_back(
         facts["told"] = cancel_in_hand(hub, endpoint, entry, reason, answer, **by)
         facts["reason"] = entry.cancelled
         return
+
+    def told(row: Row) -> None:
+        hub.reply(request, receipt_of_row(row))
+
     give_up(
         hub,
         endpoint,
         entry,
         DeliveryEvent.CANCELLED,
         reason,
-        lambda: hub.reply(request, {"id": entry.id, "state": "dead", "reason": reason}),
+        lambda: hub.store.submit(
+            lambda store: store.find(entry.id), found_or_fail(hub, request, entry.id, told)
+        ),
         quiet=name == entry.sender,  # it took its own message back
         **by,
     )

@@ -15,13 +15,13 @@ from wakebus.broker.core.hub import Hub
 from wakebus.broker.core.mailbox import MailboxEntry
 from wakebus.broker.core.model import ClientRequest, Endpoint
 from wakebus.broker.errors import BadMessage, WakebusError
+from wakebus.broker.protocol.dead_letter import UNREADABLE
 from wakebus.broker.protocol.delivery_state import DEATHS, ENDS
 from wakebus.broker.protocol.message import check_name
 from wakebus.broker.store import dead_letters
 from wakebus.broker.store.dead_letters import DeadLetterFilter, LookupResult
 from wakebus.broker.store.row_check import unusable, why_unreadable
 from wakebus.broker.store.rows import Row
-from wakebus.broker.store.stored_json import UNREADABLE
 from wakebus.broker.verbs.fields import (
     answering,
     is_number,
@@ -72,10 +72,11 @@ def _ids(payload: dict[str, Any]) -> list[str]:
 def retry(hub: Hub, request: ClientRequest) -> None:
     """Verb `retry`: dead letters go back to the end of their lanes; `force`: also in doubt."""
     ids, force = _ids(request.payload), request.payload.get("force") is True
+    in_turn = request.payload.get("token") is not None
     line = partial(hub.log_line, "retried", **requester(hub, request))
 
     def looked(found: LookupResult) -> None:
-        chosen, kept = _choose(hub, found.rows, force=force)
+        chosen, kept = _choose(hub, found.rows, force=force, in_turn=in_turn)
         names = [row["id"] for row in chosen]
         now, said = hub.bus_time(), line()
         done = partial(_retried, hub, request, chosen, _untouched(found, kept))
@@ -88,13 +89,21 @@ def retry(hub: Hub, request: ClientRequest) -> None:
     )
 
 
-def _choose(hub: Hub, rows: list[Row], *, force: bool) -> tuple[list[Row], list[Row]]:
+def _choose(
+    hub: Hub, rows: list[Row], *, force: bool, in_turn: bool
+) -> tuple[list[Row], list[Row]]:
     """Return the rows that may come back, with their places taken, and why others may not."""
     chosen, kept = [], []
+    pairs = hub.loops.paused(hub.clock.mono()) if in_turn else []
+    paused = {name for pair in pairs for name in (pair.sender, pair.to)}
     for row in rows:
         why = _unreadable(row)
         endpoint = hub.endpoint(row["endpoint"]) if not why else None
-        if endpoint is None or (why := _obstacle(hub, endpoint, row, force=force)):
+        if endpoint is not None:
+            why = _obstacle(hub, endpoint, row, force=force)
+            if not why and endpoint.name in paused:
+                why = f"{endpoint.name} is in a loop that is paused; a turn does not go on with it"
+        if endpoint is None or why:
             kept.append({"id": row["id"], "state": row["state"], "why": why})
         else:
             endpoint.arriving += 1

@@ -27,8 +27,9 @@ def loop_error(hub: Hub, pair: PausedPair) -> Loop:
     told = describe_pause(hub, pair)
     clock = time.strftime("%H:%M", time.localtime(told["until"]))
     return Loop(
-        f"a loop: {pair.sender} → {pair.to} is paused until {clock}: {pair.reason}; nothing was "
-        f"stored. A person ends the pause: wakebus resume {pair.sender} {pair.to}",
+        # The next step stands first: where this is repeated as a reason, its end is cut off.
+        f"a loop, paused until {clock}; a person ends that: wakebus resume {pair.sender} {pair.to};"
+        f" {pair.sender} → {pair.to}: {pair.reason}; nothing was stored",
         **told,
     )
 

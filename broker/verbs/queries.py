@@ -16,9 +16,11 @@ from wakebus.broker.core.hub import Hub
 from wakebus.broker.core.model import ClientRequest, Endpoint
 from wakebus.broker.errors import Refused, WakebusError
 from wakebus.broker.protocol import wire
+from wakebus.broker.protocol.dead_letter import UNREADABLE
 from wakebus.broker.protocol.message import check_name
 from wakebus.broker.store.rows import Row
-from wakebus.broker.store.stored_json import UNREADABLE, message_of, receipt_of_row, steps_of
+from wakebus.broker.store.stored_json import message_of, steps_of
+from wakebus.broker.store.stored_receipt import receipt_of_row
 from wakebus.broker.verbs.fields import answering, found_or_fail, message_id, unless_error
 from wakebus.broker.verbs.loops import describe_pause
 

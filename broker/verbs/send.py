@@ -29,7 +29,7 @@ from wakebus.broker.protocol import message as messages
 from wakebus.broker.protocol.delivery_state import DeliveryState
 from wakebus.broker.protocol.message import Message
 from wakebus.broker.store.rows import Put, Row
-from wakebus.broker.store.stored_json import receipt_of_row
+from wakebus.broker.store.stored_receipt import receipt_of_row
 from wakebus.broker.verbs.fields import answering
 from wakebus.broker.verbs.loops import describe_pause, loop_error
 

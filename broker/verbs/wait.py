@@ -20,10 +20,10 @@ from wakebus.broker.core.waiters import (
 )
 from wakebus.broker.duration import seconds_text
 from wakebus.broker.errors import BadMessage, Busy, TimedOut, WakebusError
-from wakebus.broker.protocol.delivery_state import DeliveryState
+from wakebus.broker.protocol.delivery_state import DeliveryState, receipt_word
 from wakebus.broker.store.rows import Row
 from wakebus.broker.store.store import Store
-from wakebus.broker.store.stored_json import receipt_of_row
+from wakebus.broker.store.stored_receipt import receipt_of_row
 from wakebus.broker.verbs.fields import answering, fail_unknown
 
 WANTS: Final = {"delivered": "delivered", "handled": "handled", "answer": "answered"}
@@ -98,7 +98,8 @@ def _time_out(hub: Hub, waiter: Waiter) -> None:
     def looked(result: RowAndAnswer | WakebusError) -> None:
         row, claimed = (None, None) if isinstance(result, WakebusError) else result
         state = receipt_of_row(row)["state"] if row else "unknown"
-        text = f"{waiter.id} is {state}, not yet {WANTS[waiter.want]}{_failed(hub, row)}"
+        text = f"{waiter.id} is {state}, not yet {WANTS[waiter.want]}"
+        text += f"{_away(hub, row)}{_failed(hub, row)}"
         data = {"id": waiter.id, "state": state}
         if row and row["failures"]:
             data |= {"failures": row["failures"], "failed": row["failed"]}
@@ -113,12 +114,25 @@ def _time_out(hub: Hub, waiter: Waiter) -> None:
     hub.store.submit(find_claimed, answering(hub, waiter.request, looked))
 
 
+def _away(hub: Hub, row: Row | None) -> str:
+    """Return that a message waits for a receiver that is not there, "" where it does not."""
+    if row is None or receipt_word(DeliveryState(row["state"])) != "queued":
+        return ""
+    endpoint = hub.endpoints.get(row["endpoint"])
+    if endpoint is not None and hub.live(endpoint):
+        return ""
+    return f"; {row['endpoint']} is away and gets it when it comes"
+
+
 def _failed(hub: Hub, row: Row | None) -> str:
     """Return what to tell of work that failed and is tried again, "" where none did."""
     if not row or not row["failures"]:
         return ""
     left = row["due"] - hub.bus_time()
-    waits = row["state"] == DeliveryState.QUEUED and left > 0
-    again = f", again in {seconds_text(left)}" if waits else ""
+    again = " and is under way again"
+    if row["state"] == DeliveryState.QUEUED:
+        again = f", again in {seconds_text(left)}" if left > 0 else " and waits to be tried again"
+    elif row["state"] == DeliveryState.STARTED:
+        again = " and is worked on again"
     times = "once" if row["failures"] == 1 else f"{row['failures']} times"
     return f"; it failed {times}{again}: {row['failed']}"

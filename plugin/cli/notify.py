@@ -18,6 +18,7 @@ from wakebus.broker.client.client import Client
 from wakebus.broker.errors import BadToken, NotRunning, TimedOut, WakebusError
 from wakebus.broker.paths import root_of
 from wakebus.broker.protocol import message as messages
+from wakebus.broker.protocol.dead_letter import MAY_BE_DONE, next_steps
 from wakebus.broker.protocol.outcome import left_open
 from wakebus.broker.protocol.receipt import Answer, Receipt
 from wakebus.broker.protocol.wire import MAX_BODY
@@ -37,8 +38,6 @@ from wakebus.plugin.cli.output import (
 
 CONNECT_S: Final = 2.0  # a broker that is being restarted is back by then
 MAX_STDIN: Final = 16 * MAX_BODY  # JSON may be written widely; more than that is no message
-
-AGAIN: Final = "All of it: wakebus dead show {0}. To have it done again: wakebus dead retry {0}"
 
 EXAMPLES: Final = """\
 examples:
@@ -134,7 +133,8 @@ def run(args: argparse.Namespace) -> int:
     with connect(args.socket) as client:
         receipt = send(client, args, body)
         if args.wait is not None and receipt.state not in ("handled", "dead"):
-            receipt = client.wait(receipt.id, args.wait, token=_turn_token())._replace(to=args.to)
+            ended = client.wait(receipt.id, args.wait, token=_turn_token())
+            receipt = ended._replace(to=args.to, duplicate=receipt.duplicate)
     return show(receipt, args.json)
 
 
@@ -286,17 +286,20 @@ def _stdin() -> str:
         raise Usage(f"standard input is not UTF-8 (byte {exc.start})") from exc
 
 
+_IF_TRUE: Final = ("claimed", "told", "in_doubt")
+
+
 def show(receipt: Receipt, as_json: bool) -> int:
     """Print the receipt; return the exit status."""
     if as_json:
-        fields = receipt._asdict().items()
-        echo_json(
-            {k: v for k, v in fields if v not in (None, "") and (v or k not in ("claimed", "told"))}
-        )
+        # What has ended waits for nobody.
+        gone = ("live", "ahead") if receipt.state in ("handled", "dead") else ()
+        fields = [(k, v) for k, v in receipt._asdict().items() if k not in gone]
+        echo_json({k: v for k, v in fields if v not in (None, "") and (v or k not in _IF_TRUE)})
     if receipt.state == "dead":
-        echo(one_line(f"dead {receipt.id}: {receipt.reason}"), error=True)
-        if receipt.failed:
-            echo(AGAIN.format(receipt.id), error=True)
+        doubt = f"; {MAY_BE_DONE}" if receipt.in_doubt else ""
+        echo(one_line(f"dead {receipt.id}: {receipt.reason}{doubt}"), error=True)
+        echo(next_steps(receipt.id, receipt.reason, in_doubt=receipt.in_doubt), error=True)
         return WORK_FAILED if receipt.failed else FAILED
     if not as_json:
         echo(one_line(sentence(receipt)))

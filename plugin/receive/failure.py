@@ -35,7 +35,7 @@ _SHELL_SAYS: Final = re.compile(
 # Below the line that says what is wrong: frames of a stack, what Node.js ends with, and the next
 # step that our own commands name.
 _NOT_SAID: Final = re.compile(
-    r"\s+at \S|Node\.js v\d|(All of it|More): (wakebus|notify-hermes) |\W*\Z"
+    r"\s+at \S|Node\.js v\d|(All of it|More|Look at it): (wakebus|notify-hermes) |\W*\Z"
 )
 _BY_SHELL: Final = 128  # a shell exits with this and the number of the signal that ended its child
 

@@ -209,6 +209,10 @@ def test_work_that_failed_is_tried_again(broker: Broker, peers: MakePeer) -> Non
     again = holder.take()
     assert (again["failures"], again["failed"], again["attempt"]) == (1, "exit 1", 1)
     assert (again["redelivered"], again["started"]) == (False, False)
+    for word, now in (("got", "is under way again"), ("started", "is worked on again")):
+        holder.say(word, again)
+        error = peer.error("wait", id=id, state="handled", timeout=0)
+        assert f"delivered, not yet handled; it failed once and {now}: exit 1" in error.text
     holder.say("later", again, after_s=50, failed="x" * 1200)
     peer.send("e", "behind it", session="s")
     error = peer.error("wait", id=id, state="handled", timeout=0)

@@ -253,3 +253,24 @@ def test_all_is_resumed_and_status_shows_what_is_paused(broker: Broker, peers: M
 def test_a_client_knows_the_error() -> None:
     """PROTOCOL-3.2: it is a kind of Refused."""
     assert issubclass(errors.Loop, errors.Refused) and not errors.Loop.retry
+
+
+def test_a_turn_retries_nothing_into_a_loop(peer: Peer, pair: tuple[str, str]) -> None:
+    """PROTOCOL-10.8: while a pair is paused, of both its ends; a person may."""
+    a, b = pair
+    id = peer.send(b, sender="ci")["id"]
+    peer.ask("cancel", id=id)
+    filled(peer, a, b, 10)
+    loop(peer, b, a)
+    kept = peer.ask("retry", ids=[id], token="t" * 20, force=True)["kept"]
+    assert kept[0]["id"] == id and "a loop that is paused" in kept[0]["why"]
+    assert peer.ask("retry", ids=[id])["retried"] == [id]
+
+
+def test_the_next_step_is_not_cut_off(peer: Peer, name: str) -> None:
+    """PROTOCOL-4.15: it is among the first 200 characters, which is what a reason keeps."""
+    ends = (f"{name}-{'a' * 50}"[:50], f"{name}-{'b' * 50}"[:50])
+    for end in ends:
+        peer.ask("declare", name=end)
+    filled(peer, *ends, 10)
+    assert f"wakebus resume {ends[0]} {ends[1]};" in loop(peer, ends[1], ends[0]).text[:200]

@@ -296,3 +296,13 @@ def test_a_connection_has_a_thousand_waits(peer: Peer, other: Peer, name: str) -
     with pytest.raises(errors.TimedOut):
         peer.answer(short)
     assert peer.error("wait", **wait, timeout=0).code == "timeout"
+
+
+def test_a_receiver_that_is_away(peer: Peer, name: str) -> None:
+    """PROTOCOL-9.2: the text says that it is."""
+    peer.ask("declare", name=name)
+    id = peer.send(name)["id"]
+    error = peer.error("wait", id=id, state="handled", timeout=0)
+    assert error.text == (
+        f"{id} is queued, not yet handled; {name} is away and gets it when it comes"
+    )

@@ -6,6 +6,7 @@ from typing import Final
 
 from wakebus.broker.client.client import Client
 from wakebus.broker.errors import Refused, TimedOut, UnknownId
+from wakebus.broker.protocol.dead_letter import MAY_BE_DONE, next_steps
 from wakebus.broker.protocol.receipt import Receipt
 from wakebus.plugin import sender_identity
 from wakebus.plugin.cli import notify
@@ -50,15 +51,18 @@ def _until_ended(client: Client, receipt: Receipt) -> Receipt:
 
 
 def _sentence(receipt: Receipt, ended: Receipt) -> str:
-    retry = f"wakebus dead retry {ended.id}"
-    if receipt.state == "dead":
-        return f"{ended.id} is {ended.reason}; to send it all the same: {retry}"
     if ended.state == "dead":
-        done = f"{receipt.to} has ended its work on it, which may be half done"
-        return f"{ended.id} is {ended.reason}; {done}. To send it again: {retry} --force"
+        steps = next_steps(ended.id, ended.reason, in_doubt=ended.in_doubt)
+        return f"{ended.id} is {ended.reason}{_how_far(receipt, ended)}. {steps}"
     why = "was told and has not ended it yet" if receipt.told else "cannot be told, and goes on"
     hands = f"{ended.id} is in the hands of {receipt.to}, which {why}"
     return f"{hands}; once it has, it is dead: {receipt.reason}"
+
+
+def _how_far(receipt: Receipt, ended: Receipt) -> str:
+    """Return what is known of the work on a message that is dead by now, "" for nothing."""
+    who = "" if receipt.state == "dead" else f"; {receipt.to}, which had it, has ended its work"
+    return who + (f"; {MAY_BE_DONE}" if ended.in_doubt else "")
 
 
 COMMAND: Final = Command(

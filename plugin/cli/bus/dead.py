@@ -194,10 +194,11 @@ def run_retry(args: argparse.Namespace) -> int:
     """Send dead letters again."""
     _check_which(args, False)
     by = sender_identity.find_sender(args.sender, os.environ).name
+    token = os.environ.get("WAKEBUS_TOKEN")  # also of a turn that is over: its doing all the same
     with notify.connect(None) as client:
         total: ReplyRow = {"retried": [], "kept": []}
         for ids in _steps(_ids(client, args)):
-            _add(total, client.retry(ids, force=args.force, by=by))
+            _add(total, client.retry(ids, force=args.force, by=by, token=token))
     return _told(args, total, "retried")
 
 
@@ -268,5 +269,5 @@ def _named(ids: Iterable[str]) -> str:
 COMMAND: Final = Command(
     options=_options,
     description="Dead letters are messages that were given up: expired, refused by their "
-    "receiver, out of attempts, or cancelled. They are kept for 7 days.",
+    "receiver, failed in its hands, out of attempts, or cancelled. They are kept for 7 days.",
 )

@@ -128,8 +128,10 @@ def _outcome_steps(outcome: dict[str, Any], ended: float, process: str) -> Itera
             yield step("context", turn.get("started"), f"shown: {_short(outcome['context'])}")
         yield step("turn", turn.get("ended"), _facts(turn))
     for key, what in (("answer", "answer"), ("channel", "channel"), ("failure_told", "told")):
-        if isinstance(outcome.get(key), dict):
-            yield step(what, outcome[key].get("at"), _facts(outcome[key]))
+        if isinstance(told := outcome.get(key), dict):
+            knew = key == "failure_told" and told.get("again") is True  # nothing was sent anew
+            facts = "the chat knew" if knew else _facts(told)
+            yield step(what, told.get("at"), facts)
     for what in _MORE:
         if what in outcome:
             yield step(what, None, _short(outcome[what]))
@@ -145,7 +147,8 @@ def _time(value: Any, otherwise: float) -> float:
 
 
 def _facts(data: Mapping[Any, Any]) -> str:
-    shown = {key: value for key, value in data.items() if key not in _SAID and value != ""}
+    said = ((key, value) for key, value in data.items() if value not in ("", None))
+    shown = {key: value for key, value in said if key not in _SAID}
     return ", ".join(f"{_short(key)} {_short(value)}" for key, value in shown.items())
 
 

@@ -28,6 +28,7 @@ from wakebus.plugin.rules.match import Plan
 from wakebus.plugin.rules.model import WAKES, HostKind, Rules
 from wakebus.plugin.rules.render import RenderTarget, render
 from wakebus.plugin.rules.script import is_script
+from wakebus.plugin.sender_identity import FALLBACK
 
 _NO_FILE: Final = "no such file; the default rules are in force (`wakebus rules init` writes them)"
 
@@ -47,7 +48,13 @@ def _options(parser: Parser) -> None:
     test.add_argument("text", nargs="?", default="", help="the message's text")
     test.add_argument("--type", metavar="T", help="its type (default: untyped)")
     test.add_argument("--topic", metavar="T", help="as an event on this topic, not a message")
-    test.add_argument("--from", dest="sender", default="cli", metavar="F", help="its sender")
+    test.add_argument(
+        "--from",
+        dest="sender",
+        default=FALLBACK,
+        metavar="F",
+        help=f"its sender, an endpoint (default: {FALLBACK}, which is none)",
+    )
     test.add_argument("--channel", metavar="C", help="platform[:chat_id]")
     test.add_argument("--session", metavar="S", help="the session it is for")
     test.add_argument("--wake", choices=WAKES, help="what the sender asks for")
@@ -101,12 +108,12 @@ def run_test(args: argparse.Namespace) -> int:
         return _fail(exc.text)
     if args.channel and (why := _refused(args.channel)):
         echo(f"note: {why}", error=True)
-    known = args.topic is None
+    known = args.topic is None and args.sender != FALLBACK  # an event has no sender
     plan = match.plan(rules, message, args.host, sender_known=known, topic=args.topic or "")
     if args.json:
-        echo(json.dumps(_report(rules, plan, message, color=False), indent=2))
+        echo(json.dumps(_report(rules, plan, message, known, color=False), indent=2))
     else:
-        echo("\n".join(_lines(_report(rules, plan, message, color=colored()))), styled=True)
+        echo("\n".join(_lines(_report(rules, plan, message, known, color=colored()))), styled=True)
     return 0
 
 
@@ -148,7 +155,9 @@ def _message(args: argparse.Namespace) -> Message:
     return messages.from_wire({name: value for name, value in fields.items() if value is not None})
 
 
-def _report(rules: Rules, plan: Plan, message: Message, *, color: bool) -> dict[str, Any]:
+def _report(
+    rules: Rules, plan: Plan, message: Message, known: bool, *, color: bool
+) -> dict[str, Any]:
     prints = plan.prints != "no"
     where = plan.rule.where if plan.rule else rules.source
     return {
@@ -165,16 +174,16 @@ def _report(rules: Rules, plan: Plan, message: Message, *, color: bool) -> dict[
         "channel": message.channel,
         "reply": plan.reply if plan.context else None,
         "command": plan.command,
-        "on_failure": _told_of_failure(plan, message),
+        "on_failure": _told_of_failure(plan, message, known),
         **_retries(plan),
     }
 
 
-def _told_of_failure(plan: Plan, message: Message) -> list[str] | None:
+def _told_of_failure(plan: Plan, message: Message, known: bool) -> list[str] | None:
     """Return who is told if it fails: `chat`, `sender`; None where nothing can fail."""
     if plan.command is None and not (plan.context and plan.wake == "immediate"):
         return None
-    told = {"chat": tells_chat(message, plan), "sender": plan.on_failure.sender}
+    told = {"chat": tells_chat(message, plan), "sender": plan.on_failure.sender and known}
     return [who for who, wanted in told.items() if wanted]
 
 
@@ -208,7 +217,7 @@ def _lines(report: dict[str, Any]) -> list[str]:
         lines += ["command  (not run)", *_indented(safe(report["command"]))]
     if report["on_failure"] is not None:
         told = [_TOLD[who].format(report["channel"]) for who in report["on_failure"]]
-        lines += [safe(f"failure  {' and '.join(told) or 'is told to nobody (on_failure)'}")]
+        lines += [safe(f"failure  {' and '.join(told) or 'is told to nobody'}")]
     if report.get("retries") and report["on_failure"] is None:
         lines += ["retries  do nothing here: no turn begins and no command runs that could fail"]
     elif report.get("retries"):

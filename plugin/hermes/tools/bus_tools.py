@@ -142,12 +142,15 @@ _MEANS: Final = {
     "dead": "given up, nobody gets it: {reason}",
 }
 _FAILED: Final = "{to} worked on it and failed: {reason}"
+_IN_DOUBT: Final = "given up; work on it had begun, and may be done in part or whole: {reason}"
 
 
 def _receipt_told(receipt: "Receipt", target: str, sender: str, channel: str | None) -> ToolResult:
     from wakebus.broker.protocol.outcome import left_open
 
-    means = _FAILED if receipt.failed else _MEANS.get(receipt.state, "the broker says no more")
+    means = _MEANS.get(receipt.state, "the broker says no more")
+    if receipt.failed or receipt.in_doubt:
+        means = _FAILED if receipt.failed else _IN_DOUBT
     told: ToolResult = {"state": receipt.state, "id": receipt.id, "to": target, "from": sender}
     told["means"] = means.format(to=target, reason=receipt.reason or "no reason was told")
     if receipt.state == "queued" and not receipt.live:

@@ -62,8 +62,10 @@ def test_no_near_name(bus: Path) -> None:
 
 @pytest.mark.parametrize("token", ["whatsapp:1", "WhatsApp:1", "signal", "email:a@b.c", "a2a:x"])
 def test_a_platform_that_only_hermes_has(bus: Path, token: str) -> None:
-    """ADP-7.8: passes."""
-    assert check_channel(token, written(bus, console=READY)) == ""
+    """ADP-7.8: passes, and is said."""
+    told = check_channel(token, written(bus, console=READY))
+    platform = token.partition(":")[0]
+    assert told == f"only a gateway of Hermes that has {platform} could answer there"
 
 
 def test_another_case(bus: Path) -> None:

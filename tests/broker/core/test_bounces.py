@@ -49,6 +49,24 @@ def test_what_it_says() -> None:
     assert found.body["about"] == about
 
 
+@pytest.mark.parametrize(
+    ("reason", "doubt", "step"),
+    [
+        ("cancelled by ci", True, "all the same: wakebus dead retry --force m1"),
+        ("cancelled by ci", False, "Send it again: wakebus dead retry m1"),
+        ("its session ended: the client that held x is gone", False, "wakebus endpoints"),
+        ("the session that held x has ended", False, "Once somebody has that name again: "),
+        ("what is stored of it cannot be read", True, "wakebus dead purge m1"),
+    ],
+)
+def test_the_next_step_is_one_that_is_taken(reason: str, doubt: bool, step: str) -> None:
+    """PROTOCOL-6.11: work may have been done, nobody would get it, it cannot be read."""
+    found = bounces.compose({"type": "", "message": put("m1").blob}, reason, 5.0, doubt=doubt)
+    assert found is not None and step in found.text
+    assert found.body["about"].get("in_doubt", False) is doubt
+    assert found.text.startswith("Not done" if doubt else "Not delivered")
+
+
 def test_what_it_says_of_a_failure() -> None:
     """PROTOCOL-6.13: it was delivered, worked on, and that failed."""
     row = {"type": "", "message": put("m1").blob}

@@ -7,13 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wakebus.broker.store.stored_json import (
-    message_of,
-    outcome_of,
-    receipt_of_row,
-    steps_of,
-    unreadable,
-)
+from wakebus.broker.store.stored_json import message_of, outcome_of, steps_of, unreadable
+from wakebus.broker.store.stored_receipt import receipt_of_row
 
 # What `str.splitlines` takes for a line's end, and JSON leaves in a text as it is.
 ENDS = "\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"

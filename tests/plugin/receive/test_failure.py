@@ -7,8 +7,8 @@ import pytest
 
 from fakes.host import deliver
 from wakebus.broker import Later
+from wakebus.broker.protocol.dead_letter import next_steps
 from wakebus.broker.protocol.message import Message
-from wakebus.plugin.cli import notify
 from wakebus.plugin.prompt.label import PromptItem
 from wakebus.plugin.receive import failure
 from wakebus.plugin.receive.host import TurnResult
@@ -44,8 +44,10 @@ def test_frames_of_a_stack_say_nothing() -> None:
 
 def test_the_next_step_of_our_own_commands_says_nothing() -> None:
     """An agent that hands work on and dies of its failure: why, not where to look."""
-    failed = "dead 1a22: the turn failed: exit 1: 429\n" + notify.AGAIN.format("1a22")
-    assert turn(stderr=failed).endswith("exit 1: dead 1a22: the turn failed: exit 1: 429")
+    for doubt in (False, True):
+        step = next_steps("1a22", "the turn failed", in_doubt=doubt)
+        failed = f"dead 1a22: the turn failed: exit 1: 429\n{step}"
+        assert turn(stderr=failed).endswith("exit 1: dead 1a22: the turn failed: exit 1: 429")
     usage = "usage: wakebus ask\nwakebus ask: no TEXT\nMore: wakebus ask --help\n"
     assert turn(stderr=usage) == "the turn failed: exit 1: wakebus ask: no TEXT"
 

@@ -49,6 +49,17 @@ def test_a_turn_lifts_nothing(desk: Desk, name: str) -> None:
     assert desk.wakebus("resume", name).status == 0
 
 
+def test_a_turn_retries_nothing_into_it(desk: Desk, name: str) -> None:
+    """PROTOCOL-10.8: a dead letter of what is paused is sent again by a person alone."""
+    looped(desk, name)
+    desk.notify("--to", name, "--from", "ci", "--id", f"{name}-1", "--type", "say", "x")
+    desk.wakebus("cancel", f"{name}-1")
+    done = desk.wakebus("dead", "retry", f"{name}-1", env={"WAKEBUS_TOKEN": "t" * 20})
+    assert done.status == 1 and "a turn does not go on with it" in done.err
+    assert desk.wakebus("dead", "retry", f"{name}-1").status == 0
+    assert desk.wakebus("resume", name).status == 0
+
+
 def test_usage(desk: Desk) -> None:
     """Exit 2."""
     for words in (("a", "b", "c"), ("a", "--all"), ("a.b",)):

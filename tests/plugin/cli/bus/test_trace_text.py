@@ -61,6 +61,15 @@ def test_what_the_chat_was_told_of_a_failure() -> None:
     assert re.search(r"told +result not_sent, reason no such chat \(lead, pid 8\)", text), text
 
 
+def test_a_chat_that_knew_and_a_turn_without_an_exit() -> None:
+    """RULES-8.5: it was not told again; what has no value is not shown."""
+    turn = {"started": 1.0, "ended": 2.0, "exit": None, "error": "ended after its time limit"}
+    known = {"result": "queued", "id": "m2", "at": 3.0, "again": True}
+    lines = trace_lines([traced(outcome={"turn": turn, "failure_told": known})], "m1")
+    text = "\n".join(lines)
+    assert "told      the chat knew" in text and "None" not in text and "again" not in text
+
+
 def test_what_came_of_it_stands_below() -> None:
     """Following cause, then reply_to; a message whose parent is unknown is a root."""
     found = [

@@ -113,14 +113,14 @@ def test_test_says_what_senders_refuse(capsys: Captured) -> None:
     assert "senders refuse it" in told.err and "did you mean telegram?" in told.err
     assert "context  immediate: starts a turn, in telegramm:1" in told.out
     assert call("test", "--channel", "whatsapp:1", "x") == 0
-    assert not capsys.readouterr().err
+    assert "only a gateway of Hermes that has whatsapp" in capsys.readouterr().err
 
 
 def test_test_shows_who_is_told_of_a_failure(home: Path, capsys: Captured) -> None:
     """RULES-8.5, RULES-8.6: the chat that is named, and the sender, as the rule says."""
 
     def shown(*words: str) -> list[str]:
-        assert call("test", *words, "x") == 0
+        assert call("test", "--from", "lead", *words, "x") == 0
         lines = capsys.readouterr().out.splitlines()
         return [line for line in lines if line.startswith("failure")]
 
@@ -128,13 +128,15 @@ def test_test_shows_who_is_told_of_a_failure(home: Path, capsys: Captured) -> No
     assert shown("--type", "task_done", "--channel", "console:team") == [both]
     assert shown("--type", "task_done") == ["failure  a notice to its sender"]
     assert shown("--type", "progress", "--channel", "console:team") == []
+    nobody = ["failure  is told to nobody"]
+    assert shown("--type", "task_done", "--from", "cli") == nobody, "cli is no endpoint"
     home.write_text(
         "- match_type: a\n  command: x\n  on_failure: {chat: false}\n"
         "- match_type: b\n  command: x\n  on_failure: {chat: false, sender: false}\n"
     )
     home.chmod(0o600)
     assert shown("--type", "a", "--channel", "console:team") == ["failure  a notice to its sender"]
-    assert shown("--type", "b") == ["failure  is told to nobody (on_failure)"]
+    assert shown("--type", "b") == ["failure  is told to nobody"]
     assert call("test", "--type", "b", "--json", "x") == 0
     assert json.loads(capsys.readouterr().out)["on_failure"] == []
 
