@@ -57,7 +57,8 @@ def test_no_agent_is_run_whose_answer_cannot_go_there(
     agent(f"cat >/dev/null; touch {name}.ran; echo fine")
     words = ("--to", name, "--from", "ci", "--type", "task_done", "--wait", "30", "x")
     done = served.notify(*words, "--channel", channel)
-    assert done.status == 1 and done.err.splitlines()[-1].startswith("dead "), done
+    told, next_step = done.err.splitlines()[-2:]
+    assert done.status == 1 and told.startswith("dead ") and "wakebus dead retry" in next_step, done
     assert f"no answer could go to '{channel}'" in done.err and named in done.err
     assert "(see: wakebus channels" in done.err
     assert not (served.root / f"{name}.ran").exists()

@@ -18,6 +18,7 @@ OURS: Final = {
     "wakebus.broker.errors",
     "wakebus.broker.system.fork_safety",
     "wakebus.broker.system.zmq_options",
+    "wakebus.broker.protocol.dead_letter",
     "wakebus.broker.protocol.message",
     "wakebus.broker.protocol.outcome",
     "wakebus.broker.address",

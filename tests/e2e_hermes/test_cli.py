@@ -216,7 +216,7 @@ def test_a_message_is_cancelled_in_its_turn(desk: World, pane: Pane) -> None:
     desk.wait(lambda: desk.model.running("HOLD:cut"), "our turn")
     request = desk.asked("HOLD:cut")
     done = desk.wakebus("cancel", id)
-    assert done.status == 0 and "has ended its work on it" in done.out, done
+    assert done.status == 0 and "has ended its work" in done.out, done
     desk.wait(lambda: request.aborted, "the request is ended")
     desk.model.release("cut")
     assert desk.traced(id)["reason"].startswith("cancelled by")

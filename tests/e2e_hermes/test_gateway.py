@@ -152,7 +152,7 @@ def test_a_message_is_cancelled_in_its_turn(world: World) -> None:
     request = world.asked("HOLD:cut")
     world.wait(lambda: world.model.running("HOLD:cut"), "its turn")
     done = world.wakebus("cancel", id, "--from", "ci")
-    assert done.status == 0 and f"{GATEWAY} has ended its work on it" in done.out, done
+    assert done.status == 0 and f"{GATEWAY}, which had it, has ended its work" in done.out, done
     world.wait(lambda: request.aborted, "the request is ended")
     world.model.release("cut")
     letter = world.traced(id)
