@@ -3,6 +3,7 @@ A message from end to end: send → stored → handler in another process → ac
 """
 
 import json
+import signal
 import time
 from pathlib import Path
 
@@ -23,7 +24,7 @@ def receiver(address: str, ready: Path) -> None:
     bus.register("receiver", lambda _: None)
     ready.touch()
     while True:
-        time.sleep(1)
+        signal.pause()
 
 
 def sender(address: str, seconds: float, out: Path) -> None:

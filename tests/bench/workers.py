@@ -53,7 +53,7 @@ def publisher(cell: Cell, me: int) -> None:
     board.ready(me)
     run()
     while True:
-        time.sleep(1)
+        signal.pause()
 
 
 def subscriber(cell: Cell, me: int) -> None:

@@ -745,8 +745,9 @@ def _python(broker: Broker, code: str) -> "subprocess.CompletedProcess[str]":
         "c = Client(); c.declare('w')",
         "c = Client(); c.register('w', lambda d: None)",
         "c = Client(); c.declare('w'); del c",
-        "c = Client(); c.register('w', lambda d: time.sleep(60)); s = Client(); s.send('w', 'x');"
-        " time.sleep(0.3)",
+        "c = Client(); began = threading.Event(); s = Client();"
+        " c.register('w', lambda d: began.set() or threading.Event().wait());"
+        " s.send('w', 'x'); began.wait(30)",
         "c = Client(); atexit.register(c.close); c.register('w', lambda d: None)",
         "c = Client('/tmp/nobody-listens-here')",
     ],
@@ -754,7 +755,7 @@ def _python(broker: Broker, code: str) -> "subprocess.CompletedProcess[str]":
 )
 def test_an_unclosed_client_does_not_keep_the_process(broker: Broker, code: str) -> None:
     """The program ends at its end, without a word and without an error."""
-    done = _python(broker, f"import atexit, time\nfrom wakebus.broker import Client\n{code}\n")
+    done = _python(broker, f"import atexit, threading\nfrom wakebus.broker import Client\n{code}\n")
     assert (done.returncode, done.stdout) == (0, "")
     assert "Traceback" not in done.stderr
 

@@ -423,7 +423,7 @@ def test_the_parent_is_killed_and_its_child_lives_on(make_broker: MakeBroker, na
         name,
         """
 bus = Client(timeout=30)
-bus.register(name, lambda delivery: time.sleep(600))
+bus.register(name, lambda delivery: threading.Event().wait())
 mine = os.fork()
 if mine == 0:
     sys.stdin.read()
@@ -431,7 +431,7 @@ if mine == 0:
 bus.send(name, "in hand", timeout=30)
 until(lambda: bus.list()[0]["in_hand"])
 tell(child=mine)
-time.sleep(600)
+signal.pause()
 """,
     )
     got: list[tuple[str, bool]] = []

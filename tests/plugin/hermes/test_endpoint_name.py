@@ -53,8 +53,8 @@ def test_a_service_of_the_bus_is_not_replaced(service: str) -> None:
     ("home", "told", "profile"),
     [
         ("/srv/u/.hermes", "default", ""),
-        ("/srv/u/.hermes/profiles/work", "work", "work"),
-        ("/srv/u/.hermes/profiles/work/", "", "work"),
+        ("/srv/u/.hermes/profiles/sales", "sales", "sales"),
+        ("/srv/u/.hermes/profiles/sales/", "", "sales"),
         ("/opt/data/profiles/coder", "custom", "coder"),
         ("/srv/bot", "custom", ""),
         ("/srv/bot", "sales", "sales"),
