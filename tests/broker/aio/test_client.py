@@ -484,18 +484,22 @@ def test_a_send_without_a_receipt_is_undecided(broker: Broker, name: str) -> Non
     run(main())
 
 
-def test_a_cancelled_claim_is_given_up(bus: AsyncClient, client: Client, name: str) -> None:
+def test_a_cancelled_claim_is_given_up(
+    bus: AsyncClient, client: Client, shared_broker: Broker, name: str
+) -> None:
     """A name that nobody waits for any more is free again; so is a subscription."""
 
     async def main() -> None:
         async with bus:
             await bus.connected(30)
-            claim = asyncio.create_task(bus.register(name, handled))
-            opening = asyncio.create_task(bus._subscribe(name, None, None))
-            await asyncio.sleep(0.01)
-            claim.cancel()
-            opening.cancel()
+            with frozen(shared_broker.pid):  # it cannot have answered when they are cancelled
+                claim = asyncio.create_task(bus.register(name, handled))
+                opening = asyncio.create_task(bus._subscribe(name, None, None))
+                await asyncio.sleep(0.01)
+                claim.cancel()
+                opening.cancel()
             await asyncio.wait([claim, opening])
+            assert claim.cancelled() and opening.cancelled()
 
             def free() -> bool:
                 return all(one["name"] != name or one["state"] == "away" for one in client.list())

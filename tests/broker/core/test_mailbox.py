@@ -267,7 +267,7 @@ class Life(RuleBasedStateMachine):
         self.box = Mailbox(3, 100)
         self.now = 0.0
         self.seq = 0
-        self.held: dict[str, float] = {}
+        self.held: dict[str, tuple[float, str]] = {}  # by lane: until when, for which message
 
     @rule(lane=st.sampled_from(LANES), size=st.integers(1, 60))
     def add(self, lane: str, size: int) -> None:
@@ -282,7 +282,7 @@ class Life(RuleBasedStateMachine):
         if taken is not None:
             same = [e.seq for e in waiting if e.lane == taken.lane]
             assert taken.seq == min(same), "out of order"
-            assert self.held.get(taken.lane, 0.0) <= self.now, "the lane is held"
+            assert self.held.get(taken.lane, (0.0, ""))[0] <= self.now, "the lane is held"
             assert taken.lane in before or len(before) < 3, "the window is full"
 
     @rule(pick=st.randoms(use_true_random=False), after=st.floats(0.5, 5))
@@ -290,15 +290,15 @@ class Life(RuleBasedStateMachine):
     def later(self, pick: Random, after: float) -> None:
         one = pick.choice(self.box.out)
         self.box.give_back(one.id, self.now + after)
-        self.held[one.lane] = self.now + after
+        self.held[one.lane] = (self.now + after, one.id)
 
     @rule(pick=st.randoms(use_true_random=False))
     @precondition(lambda self: self.box.entries)
     def end(self, pick: Random) -> None:
         one = self.box.entries[pick.choice(sorted(self.box.entries))]
         self.box.remove(one.id)
-        if not any(e.lane == one.lane for e in self.box.entries.values()):
-            self.held.pop(one.lane, None)
+        if self.held.get(one.lane, (0.0, ""))[1] == one.id:
+            del self.held[one.lane]  # it waited for this one
 
     @rule(pick=st.randoms(use_true_random=False))
     @precondition(lambda self: self.box.entries)
