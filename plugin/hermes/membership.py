@@ -130,7 +130,7 @@ class Membership:
         answers = Answers(client, name, self._stop)
         self.host, terminal = self._make_host(self.live, name, answers, self._stop)
         self.context = Context(context_file(bus_dir(), name))
-        self._dispatch = Dispatch(name, rules, self.host, self.context, terminal=terminal)
+        self._dispatch = Dispatch(name, rules, self.host, answers, self.context, terminal=terminal)
         events = RuleSubscriptions(client, name, rules, self._say)
         self._maintenance = Maintenance(client, rules, events, self._say)
         self.endpoint = name

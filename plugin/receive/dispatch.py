@@ -26,7 +26,7 @@ from wakebus.plugin.prompt.label import PromptItem
 from wakebus.plugin.prompt.pending_context import Context, PendingContext
 from wakebus.plugin.prompt.prompt import build_prompt
 from wakebus.plugin.receive import agent_process, event_rules
-from wakebus.plugin.receive.answers import not_sent
+from wakebus.plugin.receive.answers import Answers, not_sent
 from wakebus.plugin.receive.failure import (
     attempts,
     failure_line,
@@ -75,20 +75,21 @@ STOP_S: Final = KILL_AFTER_S + 3.0  # until what runs is ended, by SIGKILL if ne
 
 
 class Dispatch:
-    """The handler of a listening endpoint; `host` is where it runs."""
+    """The handler of a listening endpoint; `host`: where it runs; `answers`: what sends for it."""
 
     def __init__(
         self,
         endpoint: str,
         rules: RulesFile,
         host: Host,
+        answers: Answers,
         context: Context,
         *,
         terminal: TerminalOutput | None = None,
         environ: Mapping[str, str] = os.environ,
     ) -> None:
         self._endpoint, self._rules, self._host = endpoint, rules, host
-        self._context, self._environ = context, environ
+        self._answers, self._context, self._environ = answers, context, environ
         self._terminal = terminal or TerminalOutput()
         self._report = TerminalReport(self._terminal, host.kind)
         self._commands = Commands()
@@ -193,7 +194,7 @@ class Dispatch:
 
     def _tell_chat(self, delivery: Delivery, reason: str) -> Told:
         try:
-            if delivery.retried and self._host.failed_before(delivery):
+            if delivery.retried and self._answers.failed_before(delivery):
                 return {"again": True}  # the chat knows
             line = failure_line(delivery.message, self._endpoint, reason)
             return self._host.show(delivery, line, "failure")
@@ -314,7 +315,7 @@ class Dispatch:
         turn = self._host.turn(order)
         told: OutcomeFields = {**self._host.answer(order, turn)} if turn.answer else {}
         due = is_due(ours)
-        spoke = due and turn.mute and self._host.spoke(order)
+        spoke = due and turn.mute and self._answers.spoke(order.delivery)
         failed = failure_of_turn(turn, due=due and not spoke)
         if turn.mute and not failed:
             turn = turn._replace(outcome=outcome_of_silence(turn.outcome, spoke=spoke))

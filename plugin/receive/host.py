@@ -56,7 +56,7 @@ class TurnResult(NamedTuple):
 
     `began`: the agent was there to see the prompt; `cut_off`: and was ended by `cancel`; `well`:
     what it had in its prompt counts as seen. `mute`: its only error is that it said nothing.
-    `shown`: where the host itself has shown the answer.
+    `shown`: where the host itself has shown the answer, or its own words about the failure.
     """
 
     answer: str
@@ -100,12 +100,6 @@ class Host(Protocol):
 
     def turn(self, order: TurnRequest) -> TurnResult:
         """Run a turn and wait for its end. Raises NotNow when it could not begin."""
-
-    def spoke(self, order: TurnRequest) -> bool:
-        """Whether the turn itself sent something. Raises NotRunning at a stop."""
-
-    def failed_before(self, delivery: Delivery) -> bool:
-        """Whether work on it failed before it was brought back. Raises NotRunning at a stop."""
 
     def answer(self, order: TurnRequest, turn: TurnResult) -> dict[str, Told]:
         """

@@ -60,14 +60,6 @@ class Listener:
             environ=self._environ,
         )
 
-    def spoke(self, order: TurnRequest) -> bool:
-        """Whether the agent sent something with its turn's token."""
-        return self._answers.spoke(order.delivery)
-
-    def failed_before(self, delivery: Delivery) -> bool:
-        """Whether work on it failed before it was brought back."""
-        return self._answers.failed_before(delivery)
-
     def answer(self, order: TurnRequest, turn: TurnResult) -> dict[str, Told]:
         """Send it to the sender or to the courier, as the plan says."""
         return self._answers.answer(order.delivery, order.jobs[-1].plan.reply, turn.answer)

@@ -38,10 +38,11 @@ class Gateway:
         self.name, self.town, self.granted = name, town, True
         self.stop, self.printed = threading.Event(), io.StringIO()
         self.client = Client(address)
+        answers = Answers(self.client, name, self.stop)
         self.host = GatewayHost(
             gateway_api(town.runner, inject),
             name,
-            Answers(self.client, name, self.stop),
+            answers,
             town.tracker,
             lambda: self.granted,
             self.stop,
@@ -52,7 +53,13 @@ class Gateway:
         self.context = Context(context_file(folder, name))
         rules = RulesFile(write_rules(folder, *callbacks), required=True)
         self.dispatch = Dispatch(
-            name, rules, self.host, self.context, terminal=TerminalOutput(self.printed), environ={}
+            name,
+            rules,
+            self.host,
+            answers,
+            self.context,
+            terminal=TerminalOutput(self.printed),
+            environ={},
         )
         self.client.register(name, self.dispatch.handle)
         self.sender = Client(address)

@@ -65,7 +65,7 @@ class Terminal:
         self.bus.endpoint, self.bus.mode = name, "cli"
         rules = RulesFile(write_rules(folder, *callbacks), required=True)
         terminal = TerminalOutput(self.printed)
-        self.dispatch = Dispatch(name, rules, host, self.context, terminal=terminal)
+        self.dispatch = Dispatch(name, rules, host, answers, self.context, terminal=terminal)
         self.client.register(name, self.dispatch.handle)
 
     def close(self) -> None:

@@ -66,6 +66,7 @@ class Host:
             name,
             self.rules,
             Listener(name, answers, command, environ),
+            answers,
             self.context,
             terminal=TerminalOutput(self.printed),
             environ=environ,

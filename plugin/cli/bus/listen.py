@@ -84,9 +84,10 @@ def run(args: argparse.Namespace) -> int:
     start_broker()
     lost: list[str] = []
     with Client() as client:
-        host = Listener(endpoint, Answers(client, endpoint, stop), args.agent)
+        answers = Answers(client, endpoint, stop)
+        host = Listener(endpoint, answers, args.agent)
         context = Context(context_file(bus_dir(), endpoint))
-        dispatch = Dispatch(endpoint, rules, host, context, terminal=TerminalOutput())
+        dispatch = Dispatch(endpoint, rules, host, answers, context, terminal=TerminalOutput())
 
         def on_lost(why: str) -> None:
             lost.append(why)

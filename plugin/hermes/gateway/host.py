@@ -128,14 +128,6 @@ class GatewayHost:
         """Whether a person wrote in the middle of the turn: it is theirs, too."""
         return bool(self._spoke.get(order.session))
 
-    def spoke(self, order: TurnRequest) -> bool:
-        """Whether the agent sent something with its turn's token."""
-        return self._answers.spoke(order.delivery)
-
-    def failed_before(self, delivery: Delivery) -> bool:
-        """Whether work on it failed before it was brought back."""
-        return self._answers.failed_before(delivery)
-
     def answer(self, order: TurnRequest, turn: TurnResult) -> dict[str, Told]:
         """The chat has it from the core; send it to the sender where the plan says so."""
         told: dict[str, Told] = {}

@@ -92,14 +92,6 @@ class CliHost:
             late = self._wait_for_end(order, tracked)
         return self._result_of(order, tracked, started, late)
 
-    def spoke(self, order: TurnRequest) -> bool:
-        """Whether the agent sent something with its turn's token."""
-        return self._answers.spoke(order.delivery)
-
-    def failed_before(self, delivery: Delivery) -> bool:
-        """Whether work on it failed before it was brought back."""
-        return self._answers.failed_before(delivery)
-
     def answer(self, order: TurnRequest, turn: TurnResult) -> dict[str, Told]:
         """The person has seen it; it also goes where the plan says."""
         told = self._answers.answer(order.delivery, order.jobs[-1].plan.reply, turn.answer)
