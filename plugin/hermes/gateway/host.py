@@ -86,8 +86,10 @@ class GatewayHost:
             self._conversations, granted, self.session_of_sent, answers.unreachable
         )
         self._sender = LiveSender(self._conversations, answers, stop, environ)
-        self._spoke = BoundedMap(MAX_ROUTED)
-        self._turns = GatewayTurns(hermes, tracker, stop, granted, intervals, self._joined)
+        self._person_wrote = BoundedMap(MAX_ROUTED)  # into the turn of ours, by session
+        self._turns = GatewayTurns(
+            hermes, tracker, stop, granted, self._joined, intervals or Intervals()
+        )
         self._explained = False
 
     # --- the host -------------------------------------------------------------------------
@@ -121,12 +123,12 @@ class GatewayHost:
     def turn(self, order: TurnRequest) -> TurnResult:
         """Run a turn in the person's session and wait for its end."""
         whose = self._conversation_of(order.session)
-        self._spoke.put(order.session, False)
+        self._person_wrote.put(order.session, False)
         return self._turns.run(order, whose)
 
     def _joined(self, order: TurnRequest) -> bool:
         """Whether a person wrote in the middle of the turn: it is theirs, too."""
-        return bool(self._spoke.get(order.session))
+        return bool(self._person_wrote.get(order.session))
 
     def answer(self, order: TurnRequest, turn: TurnResult) -> dict[str, Told]:
         """The chat has it from the core; send it to the sender where the plan says so."""
@@ -141,6 +143,17 @@ class GatewayHost:
         elif turn.outcome.get("hidden") and (chat := self._detour(order)):
             told["channel"] = self._answers.to_chat(order.delivery, chat, turn.answer)
         return told or unsent(turn.answer)
+
+    def _withheld(self, order: TurnRequest) -> bool:
+        """Whether the chat is not to see what Hermes would post of the turn's answer."""
+        if self._joined(order):  # a person asked something in the middle; the answer is theirs
+            return False
+        if order.jobs[-1].plan.reply not in ("sender", "none") and not self._detour(order):
+            return False
+        whose: Conversation | None = self._routed.get(order.session)
+        return self._hermes.can_withhold(
+            platform_name(getattr(getattr(whose, "source", None), "platform", None))
+        )
 
     def _detour(self, order: TurnRequest) -> str:
         """Return the channel to which the courier takes the answer: Hermes would miss it; or ""."""
@@ -168,8 +181,8 @@ class GatewayHost:
         source = getattr(event, "source", None)
         if source is not None and not getattr(event, "internal", False):
             self._conversations.remember_speaker(source)
-            if (key := self._hermes.key_of(source)) and self._spoke.get(key) is not None:
-                self._spoke.put(key, True)
+            if (key := self._hermes.key_of(source)) and self._person_wrote.get(key) is not None:
+                self._person_wrote.put(key, True)
             _speaking.set(source)
 
     @contextmanager
@@ -239,26 +252,17 @@ class GatewayHost:
         """
         if threading.current_thread().name == "bg-review" or is_silent(text):
             return None
-        if self._turns.abandoned.get(session_id):
-            return SILENT  # nobody waits for it any more; the chat is still not to see it
         turn = self._tracker.running(session_id=session_id)
-        if turn is None:
+        order = turn.order if turn else self._turns.abandoned.get(session_id)
+        if order is None or not self._withheld(order):
             return None
-        order = turn.order
-        if order.jobs[-1].plan.reply not in ("sender", "none") and not self._detour(order):
-            return None
-        if self._spoke.get(order.session):
-            return None  # a person asked something in the middle; the answer is theirs
-        whose: Conversation | None = self._routed.get(order.session)
-        platform = platform_name(getattr(getattr(whose, "source", None), "platform", None))
-        if not self._hermes.can_withhold(platform):
-            return None
-        self._turns.hidden[order.marker] = text
+        if turn:  # else nobody waits for it any more
+            self._turns.hidden[order.marker] = text
         return SILENT
 
     def on_turn_begin(self, session_id: str) -> None:
         """A turn begins in this session (pre_llm_call): what was left there is over."""
-        self._turns.abandoned.put(session_id, False)
+        self._turns.abandoned.put(session_id, None)
 
 
 def session_env(name: str) -> str:

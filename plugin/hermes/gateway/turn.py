@@ -50,9 +50,10 @@ class Intervals(NamedTuple):
 class GatewayTurns:
     """
     The turns that this gateway is to run. `granted`: whether the owner lets the bus start turns.
+    `joined`: whether a person wrote into a turn.
 
-    `hidden`: the true answer of an order (by marker) that the chat does not see. `abandoned`:
-    whether the chat is not to see what a session's turn answers that went on without us.
+    `hidden`: the true answer of an order (by marker) that the chat does not see. `abandoned`: the
+    order of a session's turn that went on without us.
     """
 
     def __init__(
@@ -60,13 +61,13 @@ class GatewayTurns:
         hermes: GatewayApi,
         tracker: TurnTracker,
         stop: threading.Event,
-        granted: Callable[[], bool] = lambda: True,
-        intervals: Intervals | None = None,
-        joined: Callable[[TurnRequest], bool] = lambda _: False,
+        granted: Callable[[], bool],
+        joined: Callable[[TurnRequest], bool],
+        intervals: Intervals,
     ) -> None:
         self._hermes, self._tracker, self._stop = hermes, tracker, stop
-        self._granted, self._intervals = granted, intervals or Intervals()
-        self._joined, self._deliveries = joined, DeliveryTracker()
+        self._granted, self._joined, self._intervals = granted, joined, intervals
+        self._deliveries = DeliveryTracker()
         self.hidden: dict[str, str] = {}
         self.abandoned = BoundedMap(MAX_ABANDONED)
 
@@ -120,8 +121,7 @@ class GatewayTurns:
             outcome["ended"] = time.time()
             if error:
                 if turn.began.is_set() and not turn.ended.is_set():
-                    hidden = order.jobs[-1].plan.reply in ("sender", "none")
-                    self.abandoned.put(turn.session_id, hidden)
+                    self.abandoned.put(turn.session_id, order)
                 began, shown = turn.began.is_set(), own_words(conversation, delivery)
                 return TurnResult("", outcome | {"error": error}, began=began, shown=shown)
             return self._result_of(order, conversation, turn, delivery, outcome)

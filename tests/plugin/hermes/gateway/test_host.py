@@ -236,6 +236,52 @@ def test_a_hidden_turn_that_goes_on(town: Town, make_gateway: MakeGateway) -> No
     assert gateway.host.on_output("for the person", f"id of {DM1_KEY}") is None
 
 
+def test_a_turn_that_goes_on_beside_its_thread(town: Town, make_gateway: MakeGateway) -> None:
+    """HERMES-3.12: after its time limit its answer is not put in front of everybody either."""
+    gateway = make_gateway(CI | {"timeout_s": 0.1, "on_failure": {"chat": False}})
+    town.ask("hello", group(thread_id="t1"))
+    town.adapter._reply_mode = "off"
+    town.held.clear()
+    id = gateway.send("HOLD this", channel="mattermost:grp1?thread=t1")
+    assert "goes on in Hermes" in gateway.failed(id)
+    town.held.set()
+    until(lambda: not town.runner._running_agents and not town.adapter._active_sessions)
+    assert len(town.adapter.posts) == 1
+
+
+def test_a_person_writes_into_a_hidden_turn_that_goes_on(
+    town: Town, make_gateway: MakeGateway
+) -> None:
+    """HERMES-3.7: after its time limit, too, that person is answered."""
+    quiet = {"reply": "sender", "timeout_s": 1, "on_failure": {"chat": False}}
+    gateway = make_gateway(CI | quiet)
+    town.ask("hello", dm())
+
+    async def written_into(text: str) -> str:
+        gateway.host.on_message(MessageEvent("/steer my pin is 4711", source=dm()))
+        return await town._agent(text)
+
+    town.runner.agent = written_into
+    town.held.clear()
+    assert "goes on in Hermes" in gateway.failed(gateway.send("HOLD this", channel=DM1))
+    town.held.set()
+    until(lambda: len(town.adapter.posts) == 2)
+
+
+def test_a_person_writes_into_a_hidden_turn_after_its_time_limit(
+    town: Town, make_gateway: MakeGateway
+) -> None:
+    """HERMES-3.7: whoever asks something of a turn that goes on is answered."""
+    quiet = {"reply": "sender", "timeout_s": 0.1, "on_failure": {"chat": False}}
+    gateway = make_gateway(CI | quiet)
+    town.ask("hello", dm())
+    town.held.clear()
+    assert "goes on in Hermes" in gateway.failed(gateway.send("HOLD this", channel=DM1))
+    gateway.host.on_message(MessageEvent("/steer my pin is 4711", source=dm()))
+    town.held.set()
+    until(lambda: len(town.adapter.posts) == 2)
+
+
 def test_the_grant_is_asked_again(town: Town, make_gateway: MakeGateway) -> None:
     """HERMES-3.6: taken away while a message waits for its turn: it becomes a note."""
     gateway = make_gateway(CI)
@@ -292,6 +338,20 @@ def test_answers_shown_as_they_are_written_cannot_be_hidden(
     town.runner.config.streaming = type("Streaming", (), {"enabled": True, "transport": "auto"})
     town.ask("hello", dm())
     assert gateway.do("quiet", channel=DM1)["channel"]["result"] == "answered"
+
+
+def test_answers_shown_as_they_are_written_are_left_whole_after_the_time_limit(
+    town: Town, make_gateway: MakeGateway
+) -> None:
+    """HERMES-3.7: the chat has them by then; their end is not another text."""
+    quiet = {"reply": "none", "timeout_s": 0.1, "on_failure": {"chat": False}}
+    gateway = make_gateway(CI | quiet)
+    town.runner.config.streaming = type("Streaming", (), {"enabled": True, "transport": "auto"})
+    town.ask("hello", dm())
+    town.held.clear()
+    assert "goes on in Hermes" in gateway.failed(gateway.send("HOLD this", channel=DM1))
+    town.held.set()
+    until(lambda: len(town.adapter.posts) == 2)
 
 
 def test_output_of_others_is_not_touched(town: Town, make_gateway: MakeGateway) -> None:

@@ -304,7 +304,7 @@ def test_a_turn_that_a_person_joined_goes_on(town: Town, gateway: Gateway) -> No
     town.held.clear()
     id = gateway.send("HOLD this", channel=DM1)
     running(town, "HOLD this")
-    gateway.host._spoke.put(KEY, True)
+    gateway.host._person_wrote.put(KEY, True)
     gateway.sender.cancel(id, by="ci")
     until(lambda: gateway.steps(id, "cancelled"))
     town.held.set()
