@@ -135,10 +135,11 @@ def _wait_for_outcome(client: "Client", receipt: "Receipt", wait: float) -> "Rec
         return receipt
 
 
+OUTCOME_SAYS: Final = "; outcome says what was done there, not how well"
 _MEANS: Final = {
     "queued": "stored; {to} gets it as soon as it can",
     "delivered": "{to} has it and is not done with it",
-    "handled": "it ended at {to}; outcome says what was done there, not how well",
+    "handled": f"it ended at {{to}}{OUTCOME_SAYS}",
     "dead": "given up, nobody gets it: {reason}",
 }
 _FAILED: Final = "{to} worked on it and failed: {reason}"

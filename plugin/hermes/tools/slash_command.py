@@ -17,7 +17,7 @@ from wakebus.plugin.hermes.shared.host_calls import ask_host
 from wakebus.plugin.hermes.shared.safe_chat_text import without_uploads
 from wakebus.plugin.hermes.status import endpoints_page, status, status_page
 from wakebus.plugin.hermes.tools.broker_calls import tool_connection
-from wakebus.plugin.hermes.tools.bus_tools import bus_send
+from wakebus.plugin.hermes.tools.bus_tools import OUTCOME_SAYS, bus_send
 from wakebus.plugin.rules.sanitize import sanitize
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def _here(runtime: "Runtime") -> AbstractContextManager[None]:
 
 
 def _means(told: Mapping[str, Any]) -> str:
-    means = str(told["means"]).replace("; outcome says what it did", "")
+    means = str(told["means"]).replace(OUTCOME_SAYS, "")
     comes = told.get("channel") and told["state"] in ("queued", "delivered")
     return f"{means}; the answer is to come to this chat" if comes else means
 

@@ -53,6 +53,7 @@ def test_send_sends_what_a_person_types(bus: Client, station: MakeStation, name:
     call = command(one)
     said = call(f"send to-{name}  run the  tests ")
     assert said.startswith(("queued: ", "delivered: ", "handled: "))
+    assert "outcome" not in said  # none is shown
     assert call("send") == call("send x") == "Write: /bus send NAME TEXT"
     unknown = call(f"send to-{name}x hello")
     assert "did you mean" in unknown and unknown.endswith("/bus who lists them.")
