@@ -133,7 +133,7 @@ def run(args: argparse.Namespace) -> int:
     with connect(args.socket) as client:
         receipt = send(client, args, body)
         if args.wait is not None and receipt.state not in ("handled", "dead"):
-            ended = client.wait(receipt.id, args.wait, token=_turn_token())
+            ended = client.wait(receipt.id, args.wait, token=turn_token())
             receipt = ended._replace(to=args.to, duplicate=receipt.duplicate)
     return show(receipt, args.json)
 
@@ -146,7 +146,7 @@ def ask(args: argparse.Namespace, body: Mapping[str, Any], wait: float) -> Answe
             return Answer(receipt, None)
         again = f"Its answer, now or later: the same command with --id {receipt.id}"
         try:
-            return client.wait_answer(receipt.id, wait, token=_turn_token())
+            return client.wait_answer(receipt.id, wait, token=turn_token())
         except TimedOut as exc:
             step = f"It is not lost; follow it: wakebus trace {receipt.id}\n{again}"
             raise TimedOut(exc.text, **(exc.data | {"step": step})) from exc
@@ -155,9 +155,9 @@ def ask(args: argparse.Namespace, body: Mapping[str, Any], wait: float) -> Answe
             raise
 
 
-def _turn_token() -> str | None:
-    """Return what shows the broker that this turn waits, whoever it says to be."""
-    return os.environ.get("WAKEBUS_TOKEN")
+def turn_token() -> str | None:
+    """Return what shows the broker that a turn does this, whoever it says to be; None outside."""
+    return os.environ.get("WAKEBUS_TOKEN") or None
 
 
 def connect(socket: str | None) -> Client:

@@ -194,7 +194,7 @@ def run_retry(args: argparse.Namespace) -> int:
     """Send dead letters again."""
     _check_which(args, False)
     by = sender_identity.find_sender(args.sender, os.environ).name
-    token = os.environ.get("WAKEBUS_TOKEN")  # also of a turn that is over: its doing all the same
+    token = notify.turn_token()  # also of a turn that is over: its doing all the same
     with notify.connect(None) as client:
         total: ReplyRow = {"retried": [], "kept": []}
         for ids in _steps(_ids(client, args)):

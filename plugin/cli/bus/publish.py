@@ -4,7 +4,6 @@ way there. Who subscribes and keeps up gets it; nobody else, and not later.
 """
 
 import argparse
-import os
 from typing import Final
 
 from wakebus.plugin.cli import notify
@@ -33,8 +32,7 @@ def run(args: argparse.Namespace) -> int:
     """Publish and print."""
     fields = {} if args.fields is None else notify.json_object(args.fields, "the event")
     with notify.connect(None) as client:
-        token = os.environ.get("WAKEBUS_TOKEN")
-        client.publish(args.topic, fields, confirm=True, token=token)
+        client.publish(args.topic, fields, confirm=True, token=notify.turn_token())
     if args.json:
         echo_json({"topic": args.topic})
     else:

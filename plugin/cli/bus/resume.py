@@ -5,7 +5,6 @@ Rule: a turn lifts no pause: it would be its own.
 """
 
 import argparse
-import os
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -35,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
     if not names and not args.all:
         with notify.connect(None) as client:
             return _list(client.status().get("paused", []), as_json=args.json)
-    if os.environ.get("WAKEBUS_TOKEN"):
+    if notify.turn_token():
         raise Refused("this is a turn, which lifts no pause; only a person does, outside of it")
     asked = {"sender": names[0], "to": names[1]} if len(names) == 2 else {"name": [*names, None][0]}
     with notify.connect(None) as client:

@@ -57,6 +57,9 @@ def test_a_turn_retries_nothing_into_it(desk: Desk, name: str) -> None:
     done = desk.wakebus("dead", "retry", f"{name}-1", env={"WAKEBUS_TOKEN": "t" * 20})
     assert done.status == 1 and "a turn does not go on with it" in done.err
     assert desk.wakebus("dead", "retry", f"{name}-1").status == 0
+    desk.wakebus("cancel", f"{name}-1")
+    empty = {"WAKEBUS_TOKEN": ""}  # as good as none: a person's
+    assert desk.wakebus("dead", "retry", f"{name}-1", env=empty).status == 0
     assert desk.wakebus("resume", name).status == 0
 
 
