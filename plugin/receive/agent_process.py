@@ -89,12 +89,8 @@ def _judged(done: Finished, started: float, timeout: float) -> TurnResult:
         outcome["error"] = f"ended after its time limit of {timeout:g} s"
     elif done.cancelled:
         outcome["error"] = "ended before it was done"
-    elif done.signal:
-        outcome["error"] = how_ended(None, done.signal)
-    elif done.status:
-        outcome["error"] = how_ended(done.status, "")
     else:
-        outcome["error"] = "no output"
+        outcome["error"] = "no output" if done.ok else how_ended(done.status, done.signal)
     tails = {"stdout": text, "stderr": sanitize(done.stderr.decode(errors="replace")).strip()}
     outcome |= {name: tail[-_TAIL:] for name, tail in tails.items() if tail}
     began = done.status != _NOT_FOUND
