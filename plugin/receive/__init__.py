@@ -12,6 +12,7 @@ What an arrived message does; where it runs is a Protocol (host.py).
     failure          what counts as failed, and how that is said
     answers          where an answer goes
     terminal_output  where prints go
+    terminal_report  what a terminal is told of the work
     outcome_limits   an outcome that fits
     maintenance      a broker that runs, rules that are current
 """

@@ -1,9 +1,11 @@
 """
-What a listener's terminal is told of the work on messages, a line each.
+What the terminal of a receiver is told of the work on messages, a line each.
 
 Rule 1: every end of work that the owner would want to know of: a turn, a command or a refusal.
-Rule 2: only a listener's: who sits at an agent's own terminal sees its turns, and a gateway's is a
-log that nobody reads. Rule 3: one line, cleaned; only an answer that reaches nobody stands below.
+Rule 2: how it ended is told only in a listener's: who sits at an agent's own terminal sees its
+turns, and a gateway's is a log that nobody reads. What is not seen there, that it is tried again or
+that a note is given up, is told in each. Rule 3: one line, cleaned; only an answer that reaches
+nobody stands below.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,7 +26,7 @@ MAX_LINE: Final = 400  # characters
 
 
 class TerminalReport:
-    """Tells `terminal` what became of messages, where the host is of a listener's `kind`."""
+    """Tells `terminal` what became of messages; `kind`: of the host."""
 
     def __init__(self, terminal: TerminalOutput, kind: HostKind) -> None:
         self._terminal, self._told = terminal, kind in ("agent", "terminal")
