@@ -36,7 +36,7 @@ def test_restart_names_the_profile() -> None:
     """By `-p` where Hermes finds it so, else by its home."""
     profiles = next_steps.default_home() / "profiles"
     assert next_steps.restart(profiles / "work") == "hermes -p work gateway restart"
-    for home in (profiles / "No Name", Path("/h/profiles/work"), Path("/h")):
+    for home in (profiles / "No Name", Path("/h/profiles/ci"), Path("/h")):
         assert next_steps.restart(home) == (
             f"HERMES_HOME={shlex.quote(str(home))} hermes gateway restart"
         )
