@@ -43,7 +43,12 @@ FIELDS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         "path": ("list",),
     },
     "handled": {**DELIVERY, "outcome": ("null", "object")},
-    "refused": {**DELIVERY, "outcome": ("null", "object"), "reason": ("null", "text")},
+    "refused": {
+        **DELIVERY,
+        "outcome": ("null", "object"),
+        "reason": ("null", "text"),
+        "notice": FLAG,  # of which only false counts
+    },
     "later": {
         **DELIVERY,
         "after_s": ("number",),
