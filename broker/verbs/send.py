@@ -43,12 +43,13 @@ def send(hub: Hub, request: ClientRequest) -> None:
     message, claimed = _origin(hub, request, given)
     for field, name in (("from", message.sender), ("to", message.to)):
         check_not_reserved(name, field)
-    met = hub.loops.admit(message, hub.clock.mono()) if is_guarded(message) else None
+    if hub.store.full():
+        raise Busy("the broker has more work waiting than it takes; try again in a second")
+    guarded = is_guarded(message)
+    met = hub.loops.admit(message, hub.clock.mono()) if guarded else None
     queue, asks = payload.get("queue") is True, payload.get("asks") is True
     known = queue or hub.known(message.to)
     blob = msgspec.json.encode(message.to_wire())
-    if hub.store.full():
-        raise Busy("the broker has more work waiting than it takes; try again in a second")
     endpoint = hub.endpoint(message.to) if known else Endpoint(message.to, hub.settings)
     now = hub.bus_time()
     ahead = len(endpoint.mailbox) + endpoint.arriving
@@ -77,7 +78,7 @@ def send(hub: Hub, request: ClientRequest) -> None:
         stored = isinstance(result, dict) and result["fresh"]
         if isinstance(result, Loop) and met:
             _pause(hub, met, message.id)
-        elif is_guarded(message) and not met and not stored:
+        elif guarded and not met and not stored:
             hub.loops.discount(message)
         _stored(hub, request, endpoint, put, result, ahead)
 
