@@ -116,25 +116,22 @@ class Writer:
             while (batch := self._next_batch()) is not None:
                 if not batch or self._logged > CHECKPOINT_BYTES or self._store.log_is_long:
                     self._checkpoint(erase=self._store.quota.unerased)
-                results = self._run_batch(batch) if batch else []
-                done = list(zip(batch, results, strict=True))
-                self._hand_out([pair for pair in done if not pair[0].erases])
-                if erasing := [pair for pair in done if pair[0].erases]:
+                done = list(zip(batch, self._run_batch(batch) if batch else [], strict=True))
+                if batch and batch[-1].erases:  # the only one: it ends its batch
+                    self._hand_out(done[:-1], left=1)
                     self._checkpoint(erase=True)
-                    self._hand_out(erasing)
-                with self._ready:
-                    self._busy = 0
-                if batch:
-                    self._wake()
+                    done = done[-1:]
+                self._hand_out(done, left=0)
         except BaseException:
             log.critical("the writer thread failed; the broker ends", exc_info=True)
             logging.shutdown()
             os._exit(70)
 
-    def _hand_out(self, done: list[tuple[_Queued, Any]]) -> None:
-        found = [(one.done, result) for one, result in done if one.done is not None]
-        self._results.extend(found)
-        if found:
+    def _hand_out(self, done: list[tuple[_Queued, Any]], *, left: int) -> None:
+        with self._ready:
+            self._results += [(one.done, result) for one, result in done if one.done is not None]
+            self._busy = left
+        if done:
             self._wake()
 
     def _checkpoint(self, *, erase: bool) -> None:
