@@ -241,7 +241,7 @@ class Calls:
         `state` and `why`. `force`: also where work may have been done. `by`: who wants it. `token`:
         of the turn that does, which goes on with no loop that is paused.
         """
-        said = {"force": force, **({"by": by} if by else {}), **_given(token=token)}
+        said = {"force": force, **_given(by=by or None, token=token)}
         return (yield from _in_steps("retry", "retried", ids, said))
 
     def purge(self, ids: Iterable[str]) -> Call[dict[str, Any]]:
@@ -255,7 +255,7 @@ class Calls:
         Then its holder was told to end it, if it can be (`told`); it is dead once that has. Raises
         Refused when it has ended.
         """
-        return receipt((yield BrokerRequest("cancel", {"id": id, **({"by": by} if by else {})})))
+        return receipt((yield BrokerRequest("cancel", {"id": id, **_given(by=by or None)})))
 
     def resume(
         self, name: str | None = None, *, sender: str | None = None, to: str | None = None
@@ -265,9 +265,8 @@ class Calls:
 
         Return those lifted, each `from` and `to`. What is paused: `status()["paused"]`.
         """
-        given = {"name": name, "from": sender, "to": to}
-        asked = {field: value for field, value in given.items() if value is not None}
-        found: Sequence[ReplyRow] = (yield BrokerRequest("resume", asked))["resumed"]
+        asked = {"name": name, "from": sender, "to": to}
+        found: Sequence[ReplyRow] = (yield BrokerRequest("resume", _given(**asked)))["resumed"]
         return found
 
     # --- events ---------------------------------------------------------------------------
@@ -330,7 +329,7 @@ def _given(**fields: Any) -> dict[str, Any]:
 
 
 def _pages(verb: str, field: str, asked: Mapping[str, Any], limit: int | None) -> PagedCall:
-    payload: dict[str, Any] = {k: v for k, v in asked.items() if v is not None}
+    payload = _given(**asked)
     left = limit if limit is not None else sys.maxsize
     while left > 0:
         page = yield BrokerRequest(verb, {**payload, "limit": min(left, PAGE)})
