@@ -71,6 +71,11 @@ class Hub:
             self.endpoints[name] = Endpoint(name, self.settings)
         return self.endpoints[name]
 
+    def find_entry(self, name: str, id: str) -> MailboxEntry | None:
+        """Return message `id` of an endpoint, None where that does not have it (any more)."""
+        endpoint = self.endpoints.get(name)
+        return endpoint.mailbox.entries.get(id) if endpoint else None
+
     def enter(self, endpoint: Endpoint, entry: MailboxEntry) -> None:
         """Put what is stored now into its mailbox."""
         endpoint.mailbox.add(entry)

@@ -31,7 +31,6 @@ def inbox(hub: Hub, request: ClientRequest) -> None:
 
 def _with_state(hub: Hub, name: str, row: Row) -> Row:
     """What has gone out and is not confirmed yet is held, too."""
-    endpoint = hub.endpoints.get(name)
-    entry = endpoint.mailbox.entries.get(row["id"]) if endpoint else None
+    entry = hub.find_entry(name, row["id"])
     out = entry is not None and entry.out and row["state"] == DeliveryState.QUEUED
     return {**row, "state": "held"} if out else row

@@ -115,8 +115,7 @@ def _traced(hub: Hub, row: Row) -> dict[str, Any]:
     }
     if row["unreadable"]:
         told["unreadable"] = row["unreadable"]
-    endpoint = hub.endpoints.get(row["endpoint"])
-    entry = endpoint.mailbox.entries.get(row["id"]) if endpoint else None
+    entry = hub.find_entry(row["endpoint"], row["id"])
     # Its steps may have become too long for the newest ones.
     last = {"put_off": entry.deferred, "work": entry.work} if entry else {}
     return told | {name: word for name, word in last.items() if word}

@@ -75,10 +75,10 @@ def _note_delivery(hub: Hub, waiter: Waiter) -> None:
         return
     if not isinstance(given, dict) or not all(isinstance(given.get(w), str) for w in ("to", "id")):
         raise BadMessage("wait: `delivery` is an object with `to` and `id`")
-    endpoint = hub.endpoints.get(given["to"])
-    entry = endpoint.mailbox.entries.get(given["id"]) if endpoint else None
-    if endpoint and endpoint.holder and endpoint.holder.conn == waiter.request.conn and entry:
-        waiter.turn, waiter.generation = (endpoint.name, entry.id), entry.generation
+    name, entry = given["to"], hub.find_entry(given["to"], given["id"])
+    holder = hub.endpoints[name].holder if entry else None
+    if entry and holder and holder.conn == waiter.request.conn:
+        waiter.turn, waiter.generation = (name, entry.id), entry.generation
 
 
 def _turn_of(hub: Hub, request: ClientRequest, row: Row) -> MessageKey | None:
