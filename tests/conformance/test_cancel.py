@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from fakes.broker import Broker, until
-from fakes.peer import Answer, MakePeer, Peer
+from fakes.peer import Answer, MakePeer, Peer, traced
 
 
 def in_hand(peer: Peer, holder: Peer, name: str, *words: str, **hello: Any) -> tuple[str, Answer]:
@@ -17,11 +17,6 @@ def in_hand(peer: Peer, holder: Peer, name: str, *words: str, **hello: Any) -> t
     for word in words:
         holder.say(word, delivery)
     return id, delivery
-
-
-def state(peer: Peer, id: str) -> Answer:
-    """Return what `trace` says of a message."""
-    return next(m for m in peer.ask("trace", id=id)["messages"] if m["id"] == id)
 
 
 @pytest.mark.parametrize("words", [(), ("got",), ("got", "started")])
@@ -38,12 +33,12 @@ def test_its_holder_is_told(peer: Peer, other: Peer, name: str, words: tuple[str
     }
     told = {"to": name, "id": id, "epoch": delivery["epoch"], "reason": "cancelled by ci"}
     assert other.next("cancel") == told
-    assert state(peer, id)["state"] in ("queued", "delivered")
+    assert traced(peer, id)["state"] in ("queued", "delivered")
     other.say("refused", delivery, reason="ended", outcome={"turn": "half"})
     receipt = peer.answer(waiting)
     assert (receipt["state"], receipt["reason"]) == ("dead", "cancelled by ci")
     assert receipt["outcome"] == {"turn": "half"}
-    assert [(s["what"], s.get("by")) for s in state(peer, id)["steps"][-2:]] == [
+    assert [(s["what"], s.get("by")) for s in traced(peer, id)["steps"][-2:]] == [
         ("cancelled", "ci"),
         ("dead", name),
     ]
@@ -57,7 +52,7 @@ def test_a_holder_that_does_not_know_it(peer: Peer, other: Peer, name: str, word
     assert "cancel" not in other.silence()
     more = {"after_s": 60} if word == "later" else {"outcome": {"n": 1}}
     other.say(word, delivery, **more)
-    found = state(peer, id)
+    found = traced(peer, id)
     assert (found["state"], "cancelled by" in found["reason"]) == ("dead", True)
     assert peer.error("cancel", id=id).code == "refused"
     peer.send(name, "next")
@@ -70,7 +65,7 @@ def test_twice_and_by_two(peer: Peer, other: Peer, name: str) -> None:
     for by in ("one", "two"):
         assert peer.ask("cancel", id=id, by=by)["reason"] == "cancelled by one"
     other.say("later", delivery, after_s=0)
-    assert state(peer, id)["reason"] == "cancelled by one"
+    assert traced(peer, id)["reason"] == "cancelled by one"
 
 
 @pytest.mark.parametrize("how", ["leaves", "says nothing of it", "lost"])
@@ -84,8 +79,8 @@ def test_it_comes_to_nobody_else(peer: Peer, other: Peer, name: str, how: str) -
         peer.register(name, takeover=True)
     else:
         other.ask("register", name=name, holding=[])
-    until(lambda: state(peer, id)["state"] == "dead")
-    assert state(peer, id)["reason"] == "cancelled by ci"
+    until(lambda: traced(peer, id)["state"] == "dead")
+    assert traced(peer, id)["reason"] == "cancelled by ci"
     peer.register(name, takeover=True)
     peer.send(name, "next", sender=name)
     assert peer.take()["message"]["body"]["text"] == "next"
@@ -99,7 +94,7 @@ def test_a_holder_that_comes_back_is_told_again(peer: Peer, other: Peer, name: s
         assert other.next("cancel")["id"] == id
         other.ask("register", name=name, holding=[{"id": id}])
     other.say("handled", delivery)
-    assert state(peer, id)["state"] == "dead"
+    assert traced(peer, id)["state"] == "dead"
 
 
 def test_who_is_told(broker: Broker, peers: MakePeer) -> None:
@@ -129,7 +124,7 @@ def test_a_new_broker_remembers_what_its_holder_was_told(broker: Broker, peers: 
     epoch = again.ask("register", name="worker", holding=[{"id": id}])["epoch"]
     assert again.next("cancel")["reason"] == "cancelled by ci"
     again.ask("handled", to="worker", id=id, epoch=epoch)
-    found = state(again, id)
+    found = traced(again, id)
     assert (found["state"], found["reason"]) == ("dead", "cancelled by ci")
 
 
@@ -145,7 +140,7 @@ def test_what_was_cancelled_is_not_begun_after_a_restart(
     successor = peers(broker)
     successor.hello()
     successor.ask("register", name="worker", takeover=True)
-    until(lambda: state(successor, id)["state"] == "dead")
-    assert state(successor, id)["reason"] == "cancelled by ci"
+    until(lambda: traced(successor, id)["state"] == "dead")
+    assert traced(successor, id)["reason"] == "cancelled by ci"
     successor.send("worker", "next", sender="worker")
     assert successor.take()["message"]["body"]["text"] == "next"

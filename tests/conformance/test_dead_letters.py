@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fakes.broker import Broker, MakeBroker, until
-from fakes.peer import MakePeer, Peer, posting, reference
+from fakes.peer import MakePeer, Peer, posting, reference, traced
 from wakebus.broker.errors import BrokerUnavailable, WakebusError
 from wakebus.broker.protocol import message as messages
 from wakebus.broker.store import schema
@@ -30,12 +30,6 @@ def either(peer: Peer, verb: str, payload: dict[str, Any]) -> Any:
         return peer.ask(verb, **payload)
     except WakebusError as exc:
         return exc
-
-
-def state(peer: Peer, id: str) -> dict[str, Any]:
-    """Return what `trace` tells of one message."""
-    found: dict[str, Any] = next(m for m in peer.ask("trace", id=id)["messages"] if m["id"] == id)
-    return found
 
 
 def refuse(peer: Peer, **fields: Any) -> dict[str, Any]:
@@ -119,7 +113,7 @@ def test_a_retry(broker: Broker, peers: MakePeer) -> None:
     assert (delivery["retried"], delivery["attempt"]) == (1, 1)
     assert (delivery["redelivered"], delivery["started"]) == (True, False)
     holder.say("handled", delivery)
-    said = state(peer, first)
+    said = traced(peer, first)
     assert said["state"] == "handled" and "reason" not in said
     steps = [step["what"] for step in said["steps"]]
     assert steps == ["accepted", "queued", "refused", "retried", "handled"]
@@ -249,7 +243,7 @@ def test_cancelling(peer: Peer, other: Peer, name: str) -> None:
     found = peer.ask("cancel", id=one, by="ci")
     assert found == {"id": one, "state": "dead", "reason": "cancelled by ci"}
     assert other.answer(waiting)["reason"] == "cancelled by ci"
-    step = state(peer, one)["steps"][-1]
+    step = traced(peer, one)["steps"][-1]
     assert (step["what"], step["by"], step["claimed"]) == ("dead", "ci", True)
     other.register(name)
     assert other.finish() == ["two"]
@@ -343,7 +337,7 @@ def test_a_full_mailbox_takes_no_notice(make_broker: MakeBroker, peers: MakePeer
     id = peer.send("e", sender="asker")["id"]
     peer.ask("cancel", id=id)
     assert peer.ask("status")["notices_lost"] == 1
-    step = next(s for s in state(peer, id)["steps"] if s["what"] == "not noticed")
+    step = next(s for s in traced(peer, id)["steps"] if s["what"] == "not noticed")
     assert step["to"] == "asker" and "is full" in step["why"]
 
 
@@ -498,4 +492,4 @@ def test_the_same_holder_gets_it_again(peer: Peer, other: Peer, name: str) -> No
     second = other.take()
     assert reference(first) == reference(second)
     other.say("handled", second)
-    assert state(peer, id)["state"] == "handled"
+    assert traced(peer, id)["state"] == "handled"

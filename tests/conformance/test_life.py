@@ -9,14 +9,8 @@ import pytest
 
 from fakes import each
 from fakes.broker import Broker, MakeBroker, until
-from fakes.peer import MakePeer, Peer, reference
+from fakes.peer import MakePeer, Peer, reference, traced
 from wakebus.broker import errors
-
-
-def traced(peer: Peer, id: str) -> dict[str, Any]:
-    """Return what `trace` says of one message."""
-    found: dict[str, Any] = next(m for m in peer.ask("trace", id=id)["messages"] if m["id"] == id)
-    return found
 
 
 def steps(peer: Peer, id: str) -> list[str]:

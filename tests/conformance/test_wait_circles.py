@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from fakes.broker import Broker, MakeBroker
-from fakes.peer import Answer, MakePeer, Peer
+from fakes.peer import Answer, MakePeer, Peer, traced
 from wakebus.broker.errors import WakebusError
 
 
@@ -53,10 +53,6 @@ class Agent:
         return error.value
 
 
-def state(peer: Peer, id: str) -> Answer:
-    return next(m for m in peer.ask("trace", id=id)["messages"] if m["id"] == id)
-
-
 @pytest.fixture
 def agents(broker: Broker, peers: MakePeer) -> list[Agent]:
     """Three of them."""
@@ -75,7 +71,7 @@ def test_one_that_asks_itself(agents: list[Agent]) -> None:
     assert error.data["circle"] == ["a", "a"] and error.data["id"] == a.asked
     assert a.holder.next("cancel")["reason"] == "a loop: a waits for a"
     a.holder.say("refused", delivery)
-    assert state(a.sender, a.asked)["reason"] == "a loop: a waits for a"
+    assert traced(a.sender, a.asked)["reason"] == "a loop: a waits for a"
 
 
 @pytest.mark.parametrize("length", [2, 3])
@@ -94,7 +90,7 @@ def test_a_circle(agents: list[Agent], length: int) -> None:
     circle = " waits for ".join([*names, "a"])
     assert f"a loop: {circle}; {asker.asked} was taken back" in asker.refusal(number).text
     assert all(number not in agent.sender._answers for agent, number in waits)
-    assert state(a.sender, others[0].asked if length > 2 else a.asked)["state"] == "delivered"
+    assert traced(a.sender, others[0].asked if length > 2 else a.asked)["state"] == "delivered"
 
 
 def test_what_stands_behind_it_in_its_lane(agents: list[Agent]) -> None:
@@ -108,7 +104,7 @@ def test_what_stands_behind_it_in_its_lane(agents: list[Agent]) -> None:
     number = b.asks(a)
     a.queued_behind(turn)
     assert "a waits for b waits for a" in b.refusal(number).text
-    assert state(b.sender, b.asked)["state"] == "dead"
+    assert traced(b.sender, b.asked)["state"] == "dead"
 
 
 def test_its_own_lane(agents: list[Agent]) -> None:
@@ -118,7 +114,7 @@ def test_its_own_lane(agents: list[Agent]) -> None:
     a.begin()
     number = a.asks(a)
     assert "a waits for a" in a.refusal(number).text
-    assert state(a.sender, a.asked)["reason"] == "a loop: a waits for a"
+    assert traced(a.sender, a.asked)["reason"] == "a loop: a waits for a"
 
 
 def test_a_wait_that_closes_the_circle_last(agents: list[Agent]) -> None:
@@ -146,7 +142,7 @@ def test_who_waits_until_it_is_handled(agents: list[Agent]) -> None:
     number = b.asks(a, asks=False)
     a.queued_behind(turn)
     assert f"{b.asked} stays" in b.refusal(number).text
-    assert state(b.sender, b.asked)["state"] == "delivered"
+    assert traced(b.sender, b.asked)["state"] == "delivered"
     assert "cancel" not in a.holder.silence()
 
 
@@ -284,7 +280,7 @@ def test_handlers_that_wait(broker: Broker, peers: MakePeer) -> None:
     with pytest.raises(WakebusError) as error:
         a.answer(number)
     assert error.value.code == "loop" and error.value.data["circle"] == ["b", "a", "b"]
-    assert waits not in a._answers and state(sender, last)["state"] == "dead"
+    assert waits not in a._answers and traced(sender, last)["state"] == "dead"
 
 
 @pytest.mark.parametrize("why", ["another's", "given back", "unknown"])

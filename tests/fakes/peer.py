@@ -151,6 +151,11 @@ def reference(delivery: Answer) -> Answer:
     }
 
 
+def traced(peer: Peer, id: str) -> Answer:
+    """Return what `trace` says of one message."""
+    return next(m for m in peer.ask("trace", id=id)["messages"] if m["id"] == id)
+
+
 def posting(to: str, text: str = "hi", **fields: Any) -> Answer:
     """Return the payload of a `send`."""
     flags = ("queue", "asks", "token", "outside_turn")
