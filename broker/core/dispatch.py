@@ -133,20 +133,22 @@ def _deliver(
         endpoint.mailbox.give_back(entry.id)
 
 
+def do_nothing() -> None:
+    """What is done after what needs no answer."""
+
+
 def cancel_in_hand(
     hub: Hub,
     endpoint: Endpoint,
     entry: MailboxEntry,
-    reason: str,
-    done: Callable[[], None] = lambda: None,
+    done: Callable[[], None] = do_nothing,
     **by: Any,
 ) -> bool:
     """
-    Have its holder end a message: from now on whatever that says of it is its death.
+    Have its holder end what is `cancelled`: from now on whatever that says of it is its death.
 
     Return whether it was told; call `done` once all of that is stored. `by`: who, for its steps.
     """
-    entry.cancelled = entry.cancelled or reason
     told = tell_cancelled(hub, endpoint, entry)
     line = hub.log_line("cancelled", told=told, **by)
     hub.mark_surely(entry, line, done, reason=entry.cancelled)
@@ -212,7 +214,8 @@ def _commit(
 ) -> None:
     """Commit an end; `asked`: of a death that is told, the message because of which it was sent."""
     bounces: list[Bounce] = []
-    failed = is_failure(outcome_of(columns.get("outcome")))
+    died = columns["state"] in DEATHS
+    failed = died and is_failure(outcome_of(columns.get("outcome")))
     if asked is not None:
         reason, cause = columns["reason"], next(iter(asked), None)
         bounces = bounces_for(hub, entry, endpoint.name, reason, cause, failed=failed)
@@ -236,9 +239,8 @@ def _commit(
         if entry.id in endpoint.mailbox.entries:
             endpoint.mailbox.remove(entry.id)
         done()
-        facts = {"reason": columns["reason"]} if columns["state"] in DEATHS else {}
-        if facts and failed:
-            facts["failed"] = True
+        facts = {"reason": columns["reason"]} if died else {}
+        facts |= {"failed": True} if failed else {}
         hub.events.announce_message(receipt_word(columns["state"]), endpoint.name, entry, **facts)
         answer_waiters(hub, entry.id)
         dispatch(hub, endpoint)
@@ -274,10 +276,6 @@ def bring_back(hub: Hub, endpoint: Endpoint, *, died: bool, why: str) -> None:
         del hub.token_owners[token]
 
 
-def do_nothing() -> None:
-    """What is done after what needs no answer."""
-
-
 def give_up(
     hub: Hub,
     endpoint: Endpoint,
@@ -298,10 +296,16 @@ def give_up(
     commit_end(hub, endpoint, entry, line, done, quiet=quiet, **columns)
 
 
-def end_cancelled(hub: Hub, endpoint: Endpoint, entry: MailboxEntry) -> None:
-    """Give up what was cancelled and is in nobody's hands any more."""
-    reason = entry.cancelled
-    give_up(hub, endpoint, entry, DeliveryEvent.CANCELLED, reason, quiet=entry.quiet)
+def end_cancelled(
+    hub: Hub,
+    endpoint: Endpoint,
+    entry: MailboxEntry,
+    done: Callable[[], None] = do_nothing,
+    **by: Any,
+) -> None:
+    """Give up what is `cancelled` and in nobody's hands. `by`: who did it, for its steps."""
+    event, reason = DeliveryEvent.CANCELLED, entry.cancelled
+    give_up(hub, endpoint, entry, event, reason, done, quiet=entry.quiet, **by)
 
 
 def orphan(hub: Hub, endpoint: Endpoint, entry: MailboxEntry) -> None:

@@ -14,6 +14,7 @@ from heapq import heappop, heappush
 from itertools import islice
 from typing import Final, Self
 
+from wakebus.broker.protocol.dead_letter import is_known_to
 from wakebus.broker.protocol.delivery_state import ENDS, DeliveryState
 from wakebus.broker.store.rows import Put, Redelivery, Row
 
@@ -44,7 +45,6 @@ class MailboxEntry:
         "out",
         "path",
         "quarantined",
-        "quiet",
         "redelivered",
         "sent",
         "seq",
@@ -66,7 +66,6 @@ class MailboxEntry:
         self.out = self.more = self.quarantined = False
         self.sent = self.foreseen = False  # the store knows that it may have left; is being told
         self.on_disk = False  # out, but its frame waits for the store
-        self.quiet = False  # its sender cancelled it, or was told of that: no notice
         self.behind = ""  # the message whose turn its holder ends first
         self.session = False  # it is for one session, and for no successor's
         self.generation = 0  # how often it went out: news of an older one is stale
@@ -74,7 +73,7 @@ class MailboxEntry:
         self.hops = 0  # what `started` said of it, for what its turn sends
         self.path: tuple[str, ...] = ()
         self.type = self.announced = ""  # for the events that tell of it; the last one's state
-        self.cancelled = ""  # by whom, as a dead letter's reason, while it is in its holder's hands
+        self.cancelled = ""  # why, as a dead letter's reason, while it is in its holder's hands
         self.deferred = ""  # why its receiver said `later` last
         self.work = ""  # what it said then of work on it: `none`, `maybe`; "": nothing since
 
@@ -106,6 +105,11 @@ class MailboxEntry:
         """What the store keeps of its deliveries, as columns, while no holder has it."""
         came_back = Redelivery.RETURNED * self.redelivered | Redelivery.DIED * self.quarantined
         return {"redelivered": int(came_back), "started_before": self.started_before}
+
+    @property
+    def quiet(self) -> bool:
+        """Whether its sender knows that it was cancelled, and gets no notice."""
+        return is_known_to(self.sender, self.cancelled)
 
     @property
     def sender(self) -> str:

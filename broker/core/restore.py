@@ -7,6 +7,7 @@ and, by SQLite, of what waits for ephemeral names.
 
 import logging
 from functools import partial
+from typing import Final
 
 from wakebus.broker.core.dispatch import commit_end, dispatch, do_nothing
 from wakebus.broker.core.hub import Hub
@@ -21,6 +22,8 @@ from wakebus.broker.system.processes import Process
 
 log = logging.getLogger("wakebus.store")
 
+NEVER_FAILED: Final[Row] = {"failures": 0, "due": 0.0, "unreadable": []}
+
 
 def restore_hub(hub: Hub, store: Store) -> None:
     """Fill the hub from the store: names, holders that may come back, open messages."""
@@ -33,25 +36,23 @@ def restore_hub(hub: Hub, store: Store) -> None:
     lost: list[Row] = []
     for_sessions, failed = {*store.for_sessions()}, store.failed_so_far()
     for row in store.open_messages():
-        bad = failed[row["id"]]["unreadable"] if row["id"] in failed else []
-        if unusable(row) or bad:
-            lost.append({**row, "unreadable": [*dict.fromkeys(row["unreadable"] + bad)]})
+        tried = failed.get(row["id"], NEVER_FAILED)
+        if unusable(row) or tried["unreadable"]:
+            bad = dict.fromkeys(row["unreadable"] + tried["unreadable"])
+            lost.append({**row, "unreadable": [*bad]})
             continue
         endpoint = hub.endpoint(row["endpoint"])
         deadline = now + max(0.0, row["deadline"] - bus)
         entry = MailboxEntry.of_row(row | {"session": row["id"] in for_sessions}, deadline)
         entry.cancelled = row["reason"] or ""  # an open one has no other
-        entry.quiet = entry.cancelled == f"cancelled by {entry.sender}"
         entry.announced = receipt_word(DeliveryState(row["state"]))
         endpoint.mailbox.add(entry)
-        entry.failures, due = 0, 0.0
-        if tried := failed.get(entry.id):
-            entry.failures, due = tried["failures"], tried["due"]
+        entry.failures, left = tried["failures"], tried["due"] - bus
         if row["state"] != DeliveryState.QUEUED or row["redelivered"] & Redelivery.SENT:
             _restore_delivery(hub, endpoint, entry, row, store)
-        elif due > bus:
-            endpoint.mailbox.hold_lane(entry, now + due - bus)
-            hub.timers.later(due - bus, partial(dispatch, hub, endpoint))
+        elif left > 0:
+            endpoint.mailbox.hold_lane(entry, now + left)
+            hub.timers.later(left, partial(dispatch, hub, endpoint))
     for row in lost:
         _give_up(hub, row, now)
 

@@ -9,13 +9,14 @@ was only asked is taken back with it; any other message stays.
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from wakebus.broker.core.dispatch import cancel_in_hand, give_up
+from wakebus.broker.core.dispatch import cancel_in_hand, end_cancelled
 from wakebus.broker.core.hub import Hub
 from wakebus.broker.core.mailbox import MailboxEntry
-from wakebus.broker.core.model import Endpoint, MessageKey, Waiter
+from wakebus.broker.core.model import MessageKey, Waiter
 from wakebus.broker.core.waiters import forget_waiter
 from wakebus.broker.errors import Loop
-from wakebus.broker.protocol.delivery_state import ENDS, DeliveryEvent, DeliveryState
+from wakebus.broker.protocol.dead_letter import CIRCLE
+from wakebus.broker.protocol.delivery_state import ENDS, DeliveryState
 from wakebus.broker.system.processes import has_ended
 
 
@@ -59,10 +60,10 @@ def _circle(hub: Hub, start: MessageKey) -> list[_Need]:
 def _needs(hub: Hub, key: MessageKey) -> Iterator[_Need]:
     """Yield all that must end before a message can."""
     name, _ = key
-    endpoint, entry = _found(hub, key)
-    if endpoint is None or entry is None or entry.state in ENDS:
+    entry = hub.find_entry(*key)
+    if entry is None or entry.state in ENDS:
         return
-    for id in endpoint.mailbox.ahead_of(entry):
+    for id in hub.endpoints[name].mailbox.ahead_of(entry):
         yield _Need((name, id), None)
     if entry.behind:
         yield _Need((name, entry.behind), None)
@@ -78,13 +79,8 @@ def _is_inside(entry: MailboxEntry, waiter: Waiter) -> bool:
     return entry.state is DeliveryState.STARTED
 
 
-def _found(hub: Hub, key: MessageKey) -> tuple[Endpoint | None, MailboxEntry | None]:
-    endpoint = hub.endpoints.get(key[0])
-    return endpoint, endpoint.mailbox.entries.get(key[1]) if endpoint else None
-
-
 def _sequence(hub: Hub, key: MessageKey) -> int:
-    _, entry = _found(hub, key)
+    entry = hub.find_entry(*key)
     return entry.seq if entry else 0
 
 
@@ -96,20 +92,18 @@ def _names(circle: list[_Need], newest: Waiter) -> list[str]:
 
 
 def _refuse(hub: Hub, newest: Waiter, names: list[str]) -> None:
-    endpoint, entry = _found(hub, newest.key)
-    assert endpoint is not None and entry is not None
-    circle = " waits for ".join(names)
+    entry = hub.find_entry(*newest.key)
+    assert entry is not None
+    circle = CIRCLE.format(" waits for ".join(names))
     becomes = "was taken back: answer without it, or send it and do not wait"
     if not entry.asks:
         becomes = "stays, and can only begin when this turn has ended: do not wait for it"
-    text = f"a loop: {circle}; {newest.id} {becomes}"
+    text = f"{circle}; {newest.id} {becomes}"
     for waiter in list(hub.waiters.get(newest.id, ())):
         if waiter.turn == newest.turn:
             forget_waiter(hub, waiter)
             hub.fail(waiter.request, Loop(text, id=newest.id, circle=names))
     if entry.asks and not entry.cancelled:
-        reason, entry.quiet = f"a loop: {circle}", True  # who asked was just told
-        if entry.out and not entry.on_disk:
-            cancel_in_hand(hub, endpoint, entry, reason)
-        else:
-            give_up(hub, endpoint, entry, DeliveryEvent.CANCELLED, reason, quiet=True)
+        entry.cancelled = circle
+        end = cancel_in_hand if entry.out and not entry.on_disk else end_cancelled
+        end(hub, hub.endpoints[newest.endpoint], entry)

@@ -14,7 +14,17 @@ WITH_IT: Final = "the session that held {} has ended"
 _FOR_IT, _WITH_IT = (reason.partition("{")[0] for reason in (FOR_IT, WITH_IT))
 ORPHANED: Final = (_FOR_IT, _WITH_IT)
 
+# Why an open message is cancelled: by whom, or because waits for it go in a circle.
+CANCELLED: Final = "cancelled by {}"
+CIRCLE: Final = "a loop: {}"
+_CIRCLE: Final = CIRCLE.partition("{")[0]
+
 MAY_BE_DONE: Final = "work on it had begun, and may be done in part or whole"
+
+
+def is_known_to(sender: str, reason: str) -> bool:
+    """Whether the sender of what was cancelled knows that: by itself, or told as it waited."""
+    return reason == CANCELLED.format(sender) or reason.startswith(_CIRCLE)
 
 
 def next_steps(id: str, reason: str, *, in_doubt: bool) -> str:

@@ -5,16 +5,16 @@ Rule 1: whoever is on this bus may (one user, one trust); its steps tell who did
 is dead at once; what is in hand once its holder has ended it, or says anything of its end.
 """
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from wakebus.broker.core.dispatch import cancel_in_hand, give_up
+from wakebus.broker.core.dispatch import cancel_in_hand, end_cancelled
 from wakebus.broker.core.hub import Hub
 from wakebus.broker.core.mailbox import MailboxEntry
 from wakebus.broker.core.model import ClientRequest, Endpoint
-from wakebus.broker.errors import Busy, Refused, WakebusError
-from wakebus.broker.protocol.delivery_state import OPEN, DeliveryEvent, DeliveryState, receipt_word
+from wakebus.broker.errors import Busy, Refused
+from wakebus.broker.protocol.dead_letter import CANCELLED
+from wakebus.broker.protocol.delivery_state import OPEN, DeliveryState, receipt_word
 from wakebus.broker.protocol.receipt import is_failure
 from wakebus.broker.store.rows import Row
 from wakebus.broker.store.stored_json import outcome_of
@@ -35,7 +35,7 @@ def cancel(hub: Hub, request: ClientRequest) -> None:
             failed = " (failed)" if is_failure(outcome_of(row["outcome"])) else ""
             hub.fail(request, Refused(f"{id} is {state}{failed} already; nothing to take back"))
         elif (now_found := _find(hub, id)) is not None:  # it was on its way into the mailbox
-            _guarded(hub, request, lambda: _take_back(hub, request, *now_found, by))
+            _take_back(hub, request, *now_found, by)
         else:
             hub.fail(request, Busy(f"{id} is just changing; ask again"))
 
@@ -49,13 +49,6 @@ def _find(hub: Hub, id: str) -> tuple[Endpoint, MailboxEntry] | None:
     return None
 
 
-def _guarded(hub: Hub, request: ClientRequest, act: Callable[[], None]) -> None:
-    try:
-        act()
-    except WakebusError as exc:
-        hub.fail(request, exc)
-
-
 def _take_back(
     hub: Hub, request: ClientRequest, endpoint: Endpoint, entry: MailboxEntry, by: dict[str, Any]
 ) -> None:
@@ -63,27 +56,17 @@ def _take_back(
         hub.when_stored(partial(cancel, hub, request))  # only the store knows how it ended
         return
     name = by.get("by") or (f"process {by['pid']}" if by["pid"] else "somebody without a name")
-    reason = f"cancelled by {name}"
+    entry.cancelled = entry.cancelled or CANCELLED.format(name)
     if entry.out and not entry.on_disk:
-        entry.quiet |= name == entry.sender and not entry.cancelled
         facts: dict[str, Any] = {"id": entry.id, "state": "delivered", "to": endpoint.name}
-        answer = partial(hub.reply, request, facts)
-        facts["told"] = cancel_in_hand(hub, endpoint, entry, reason, answer, **by)
         facts["reason"] = entry.cancelled
+        answer = partial(hub.reply, request, facts)
+        facts["told"] = cancel_in_hand(hub, endpoint, entry, answer, **by)
         return
 
     def told(row: Row) -> None:
         hub.reply(request, receipt_of_row(row))
 
-    give_up(
-        hub,
-        endpoint,
-        entry,
-        DeliveryEvent.CANCELLED,
-        reason,
-        lambda: hub.store.submit(
-            lambda store: store.find(entry.id), found_or_fail(hub, request, entry.id, told)
-        ),
-        quiet=name == entry.sender,  # it took its own message back
-        **by,
-    )
+    found = found_or_fail(hub, request, entry.id, told)
+    look = partial(hub.store.submit, lambda store: store.find(entry.id), found)
+    end_cancelled(hub, endpoint, entry, look, **by)

@@ -224,6 +224,33 @@ def test_over_a_restart(make_broker: MakeBroker, peers: MakePeer) -> None:
     a.refusal(number)
 
 
+@pytest.mark.parametrize("restarted", [False, True])
+def test_who_was_refused_gets_no_notice(
+    make_broker: MakeBroker, peers: MakePeer, restarted: bool
+) -> None:
+    """PROTOCOL-9.7, PROTOCOL-6.14: of what was taken back, also where a new broker ends it."""
+    broker = make_broker()
+    a, b = (Agent(broker, peers, name) for name in "ab")
+    a.sender.send("a")
+    turn = a.begin()
+    a.asks(b)
+    b.begin()
+    number = b.asks(a)
+    a.queued_behind(turn)
+    b.refusal(number)
+    assert traced(b.sender, b.asked)["state"] == "delivered"
+    holder = a.holder
+    if restarted:
+        broker.restart()
+        holder = peers(broker, a.holder.instance)
+        holder.hello(cancel=True)
+        holder.ask("register", name="a", holding=[{"id": turn}, {"id": b.asked}])
+    holder.ask("refused", to="a", id=b.asked, epoch=1)
+    found = traced(holder, b.asked)
+    assert (found["state"], found["reason"]) == ("dead", "a loop: a waits for b waits for a")
+    assert not [step for step in found["steps"] if step["what"] == "noticed"]
+
+
 def test_what_its_holder_says_is_over_when_it_begins(agents: list[Agent]) -> None:
     """PROTOCOL-7.6: and when the message is given back; of what nobody knows nothing follows."""
     a, b, _ = agents
