@@ -101,6 +101,16 @@ def end(stage: Stage, victims: str) -> None:
         stage.kill_receiver()
 
 
+def begin_again(stage: Stage, peers: MakePeer) -> Line:
+    """Start the broker if it has ended, then another receiver; return what that takes first."""
+    if not stage.broker.alive:
+        stage.broker.start()
+    sender = peers(stage.broker)
+    until(lambda: sender.ask("list")["endpoints"][0]["state"] == "away")
+    stage.begin()
+    return stage.do("take")
+
+
 @pytest.mark.parametrize("victims", ["receiver", "broker, receiver", "stop, receiver"])
 @pytest.mark.parametrize("step", STEPS)
 def test_what_was_with_a_receiver_comes_again_labelled(
@@ -114,12 +124,7 @@ def test_what_was_with_a_receiver_comes_again_labelled(
         for word in STEPS[step]:
             fill() if word == FULL else stage.do(word)
         end(stage, victims)
-    if not stage.broker.alive:
-        stage.broker.start()
-    sender = peers(stage.broker)
-    until(lambda: sender.ask("list")["endpoints"][0]["state"] == "away")
-    stage.begin()
-    again = stage.do("take")
+    again = begin_again(stage, peers)
     if again["id"] == first:
         assert (again["redelivered"], again["attempt"]) == (True, 2)
         assert again["started"] is (step == "started")
@@ -139,12 +144,7 @@ def test_what_lies_unread_at_a_frozen_receiver(stage: Stage, peers: MakePeer, vi
     id = sender.send("e")["id"]
     until(lambda: sender.ask("inbox", name="e")["messages"][0]["state"] == "held")
     end(stage, victims)
-    if not stage.broker.alive:
-        stage.broker.start()
-    sender = peers(stage.broker)
-    until(lambda: sender.ask("list")["endpoints"][0]["state"] == "away")
-    stage.begin()
-    again = stage.do("take")
+    again = begin_again(stage, peers)
     assert (again["id"], again["redelivered"], again["attempt"]) == (id, True, 2)
 
 

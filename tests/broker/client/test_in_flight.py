@@ -75,6 +75,17 @@ def register(client: Client, router: Router, handler: Handler, **grant: Any) -> 
     return said
 
 
+def unregister_while_it_runs(router: Router, client: Client, handler: Handler) -> None:
+    """Give the name up while `handler` has `m1`."""
+    handler.go.clear()
+    router.deliver("w", "m1")
+    until(lambda: handler.called)
+    with ThreadPoolExecutor(1) as pool:
+        left = pool.submit(client.unregister, "w")
+        router.ok(router.next())
+        left.result(10)
+
+
 def begin(delivery: Delivery, begun: threading.Event, token: str | None = None) -> None:
     delivery.started(token)
     begun.set()
@@ -399,13 +410,7 @@ def test_work_in_hand_outlives_a_name_given_up(
     router: Router, client: Client, handler: Handler
 ) -> None:
     """Unregistered and registered again while a handler runs: listed, not called again, acked."""
-    handler.go.clear()
-    router.deliver("w", "m1")
-    until(lambda: handler.called)
-    with ThreadPoolExecutor(1) as pool:
-        left = pool.submit(client.unregister, "w")
-        router.ok(router.next())
-        left.result(10)
+    unregister_while_it_runs(router, client, handler)
     said = register(client, router, handler, epoch=2)
     assert [item["id"] for item in said["holding"]] == ["m1"]
     router.deliver("w", "m1", epoch=2)
@@ -420,13 +425,7 @@ def test_work_that_ended_while_its_name_was_given_up(
     router: Router, client: Client, handler: Handler, ended: list[str]
 ) -> None:
     """Listed, not called again, and said, unless it is over at the broker."""
-    handler.go.clear()
-    router.deliver("w", "m1")
-    until(lambda: handler.called)
-    with ThreadPoolExecutor(1) as pool:
-        left = pool.submit(client.unregister, "w")
-        router.ok(router.next())
-        left.result(10)
+    unregister_while_it_runs(router, client, handler)
     handler.go.set()
     until(lambda: registrations(client)._in_flight._unsaid)
     said = register(client, router, handler, epoch=2, ended=ended)
