@@ -193,8 +193,10 @@ def holding(store: Store) -> list[str]:
     return [file.name for file in files if BODY in file.read_bytes()]
 
 
-def filled(thread: Writer, store: Store) -> None:
-    """Store the body, often enough for pages of its own, and move it into the file."""
+def filled(folder: Path, woken: threading.Event) -> tuple[Writer, Store]:
+    """Return a thread whose store has the body, often enough for pages of its own, in its file."""
+    store = Store(folder / "bus.db")
+    thread = started(store, woken)
     text = BODY.decode() * 500
     seen: list[Any] = []
     for n in range(20):
@@ -203,6 +205,7 @@ def filled(thread: Writer, store: Store) -> None:
         thread.submit(partial(_end, f"m{n}"), seen.append)
     _collect_until(thread, lambda: len(seen) == 40)
     assert holding(store)
+    return thread, store
 
 
 def _end(id: str, store: Store) -> None:
@@ -217,9 +220,7 @@ def test_what_is_purged_is_in_no_file_when_that_is_told(
     tmp_path: Path, woken: threading.Event
 ) -> None:
     """PROTOCOL-10.9: neither in the store, nor in its log; a send beside it is told before."""
-    store = Store(tmp_path / "bus.db")
-    thread = started(store, woken)
-    filled(thread, store)
+    thread, store = filled(tmp_path, woken)
     told: list[Any] = []
     thread.submit(_purge, lambda rows: told.append((len(rows), holding(store))), erases=True)
     _collect_until(thread, lambda: told != [])
@@ -236,9 +237,7 @@ def test_a_reader_of_another_program_delays_the_erasing_not_the_answer(
     """PROTOCOL-10.9: it is told in the log, once, and done when the reader has gone."""
     monkeypatch.setattr(group_commit, "PAUSE_S", 0.01)
     monkeypatch.setattr(group_commit, "BLOCKED_S", 0.01)
-    store = Store(tmp_path / "bus.db")
-    thread = started(store, woken)
-    filled(thread, store)
+    thread, store = filled(tmp_path, woken)
     with closing(sqlite3.connect(store.path, isolation_level=None)) as reader:
         reader.execute("BEGIN")
         reader.execute("SELECT count(*) FROM message").fetchone()
@@ -257,9 +256,7 @@ def test_what_a_killed_broker_deleted_is_erased_by_the_next_one(
 ) -> None:
     """PROTOCOL-8.6: its log is there still."""
     monkeypatch.setattr(group_commit, "PAUSE_S", 60.0)
-    store = Store(tmp_path / "bus.db")
-    thread = started(store, woken)
-    filled(thread, store)
+    thread, store = filled(tmp_path, woken)
     seen: list[Any] = []
     thread.submit(_purge, seen.append)
     _collect_until(thread, lambda: seen != [])
@@ -281,9 +278,7 @@ def test_what_retention_deletes_is_erased_in_the_next_pause(
 ) -> None:
     """PROTOCOL-8.6: nobody waits for it."""
     monkeypatch.setattr(group_commit, "PAUSE_S", 0.01)
-    store = Store(tmp_path / "bus.db")
-    thread = started(store, woken)
-    filled(thread, store)
+    thread, store = filled(tmp_path, woken)
     thread.submit(lambda s: s.quota.delete_ends("done IS NOT NULL", (), 1 << 30))
     until(lambda: holding(store) == [])
     until(lambda: not store.quota.unerased)
