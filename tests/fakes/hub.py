@@ -2,20 +2,20 @@
 
 import json
 import time
-from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
+from wakebus.broker.core.dispatch import do_nothing
 from wakebus.broker.core.hub import Hub
 from wakebus.broker.core.model import ClientRequest, Connection, Effects, Endpoint, Figures, Holder
 from wakebus.broker.errors import WakebusError
 from wakebus.broker.protocol import message as messages
 from wakebus.broker.settings import Settings
 from wakebus.broker.store.group_commit import Writer
-from wakebus.broker.store.rows import Done, Put
-from wakebus.broker.store.store import Operation, Store
+from wakebus.broker.store.rows import Put
+from wakebus.broker.store.store import Store
 from wakebus.broker.system.clock import Clock
 from wakebus.broker.system.processes import Process
 
@@ -31,37 +31,20 @@ def put(id: str = "m1", **changes: Any) -> Put:
     return replace(made, **beside)
 
 
-class SlowWriter:
-    """Stands for the writer thread; what was submitted runs in `run_all`, in one transaction."""
+class SlowWriter(Writer):
+    """The writer without its thread; what was submitted runs in `run_all`, in one transaction."""
 
     def __init__(self, path: Path) -> None:
         self.store = Store(path)
-        self._queue: deque[tuple[Operation, Done | None]] = deque()
-
-    def submit(
-        self,
-        operation: Operation,
-        done: Done | None = None,
-        size: int = 0,
-        *,
-        urgent: bool = True,
-        erases: bool = False,
-    ) -> None:
-        """Queue it."""
-        self._queue.append((operation, done))
-
-    def full(self) -> bool:
-        """Never."""
-        return False
+        super().__init__(self.store, do_nothing, Store.close)
 
     def run_all(self) -> None:
         """Run all that is queued, and what comes of it."""
         while self._queue:
             batch = [self._queue.popleft() for _ in range(len(self._queue))]
-            results = self.store.transaction([operation for operation, _ in batch])
-            for (_, done), result in zip(batch, results, strict=True):
-                if done is not None:
-                    done(result)
+            for one, result in zip(batch, self._run_batch(batch), strict=True):
+                if one.done is not None:
+                    one.done(result)
 
 
 class Bench:
@@ -81,7 +64,7 @@ class Bench:
             self._post,
             self._reply,
             self._fail,
-            cast(Writer, self.slow),
+            self.slow,
             self._publish,
             self._figures,
             self._stop,
