@@ -27,6 +27,11 @@ class Agent:
         self.holder.say("started", delivery, token=self.token)
         return str(delivery["message"]["id"])
 
+    def first_turn(self) -> str:
+        """Begin a turn that nobody waits for; return its message."""
+        self.sender.send(self.name)
+        return self.begin()
+
     def asks(self, other: "Agent", *, asks: bool = True, token: str = "", **more: str) -> int:
         """Send from inside the turn, and wait; return the number of the wait."""
         self.asked = f"{self.name}-{other.name}-{secrets.token_hex(4)}"
@@ -53,6 +58,14 @@ class Agent:
         return error.value
 
 
+def a_turn_that_asks(asker: Agent, other: Agent) -> str:
+    """Ask `other` in a turn, which begins one on that; return the asker's."""
+    turn = asker.first_turn()
+    asker.asks(other)
+    other.begin()
+    return turn
+
+
 @pytest.fixture
 def agents(broker: Broker, peers: MakePeer) -> list[Agent]:
     """Three of them."""
@@ -62,8 +75,7 @@ def agents(broker: Broker, peers: MakePeer) -> list[Agent]:
 def test_one_that_asks_itself(agents: list[Agent]) -> None:
     """PROTOCOL-9.7: its own turn waits for what begins after it; refused, and taken back."""
     a = agents[0]
-    a.sender.send("a")
-    turn = a.begin()
+    turn = a.first_turn()
     number = a.asks(a)
     delivery = a.queued_behind(turn)
     error = a.refusal(number)
@@ -78,8 +90,7 @@ def test_one_that_asks_itself(agents: list[Agent]) -> None:
 def test_a_circle(agents: list[Agent], length: int) -> None:
     """PROTOCOL-9.7: of two, of three; the newest wait is refused, the others go on."""
     a, *others = agents[:length]
-    a.sender.send("a")
-    turn, asker, waits = a.begin(), a, []
+    turn, asker, waits = a.first_turn(), a, []
     for other in others:
         waits.append((asker, asker.asks(other)))
         other.begin()
@@ -96,10 +107,7 @@ def test_a_circle(agents: list[Agent], length: int) -> None:
 def test_what_stands_behind_it_in_its_lane(agents: list[Agent]) -> None:
     """PROTOCOL-9.7: two at once from one turn: the first waits, the second is not even out."""
     a, b, _ = agents
-    a.sender.send("a")
-    turn = a.begin()
-    a.asks(b)
-    b.begin()
+    turn = a_turn_that_asks(a, b)
     b.sender.send("a", token=b.token)
     number = b.asks(a)
     a.queued_behind(turn)
@@ -120,8 +128,7 @@ def test_its_own_lane(agents: list[Agent]) -> None:
 def test_a_wait_that_closes_the_circle_last(agents: list[Agent]) -> None:
     """PROTOCOL-9.7: whichever comes last: here the wait for the first message."""
     a, b, _ = agents
-    a.sender.send("a")
-    turn = a.begin()
+    turn = a.first_turn()
     first = "m-first"
     a.sender.send("b", id=first, asks=True, token=a.token)
     b.begin()
@@ -135,10 +142,7 @@ def test_a_wait_that_closes_the_circle_last(agents: list[Agent]) -> None:
 def test_who_waits_until_it_is_handled(agents: list[Agent]) -> None:
     """PROTOCOL-9.7: the wait is refused, the message stays; it is done when the turn has ended."""
     a, b, _ = agents
-    a.sender.send("a")
-    turn = a.begin()
-    a.asks(b)
-    b.begin()
+    turn = a_turn_that_asks(a, b)
     number = b.asks(a, asks=False)
     a.queued_behind(turn)
     assert f"{b.asked} stays" in b.refusal(number).text
@@ -150,8 +154,7 @@ def test_who_waits_until_it_is_handled(agents: list[Agent]) -> None:
 def test_what_is_no_circle(agents: list[Agent], broker: Broker, peers: MakePeer, why: str) -> None:
     """PROTOCOL-9.7: only what is certain is refused."""
     a, b, _ = agents
-    a.sender.send("a")
-    turn = a.begin()
+    turn = a.first_turn()
     if why == "gone":
         ask_and_die(broker, a.token)
     elif why == "no wait":
@@ -194,8 +197,7 @@ def ask_and_die(broker: Broker, token: str) -> None:
 def test_a_holder_that_waits_itself(agents: list[Agent]) -> None:
     """PROTOCOL-9.7: on its own connection it waits from the turn that it sent from."""
     a, b, _ = agents
-    a.sender.send("a")
-    turn = a.begin()
+    turn = a.first_turn()
     id = a.holder.send("b", sender="a", asks=True)["id"]
     a.holder.request("wait", {"id": id, "state": "answer", "timeout": 60})
     b.begin()
@@ -208,8 +210,7 @@ def test_over_a_restart(make_broker: MakeBroker, peers: MakePeer) -> None:
     """PROTOCOL-9.7: tokens are kept, and waits are asked anew."""
     broker = make_broker()
     a = Agent(broker, peers, "a")
-    a.sender.send("a")
-    turn = a.begin()
+    turn = a.first_turn()
     a.asks(a)
     delivery = a.holder.take()
     broker.restart()
@@ -231,10 +232,7 @@ def test_who_was_refused_gets_no_notice(
     """PROTOCOL-9.7, PROTOCOL-6.14: of what was taken back, also where a new broker ends it."""
     broker = make_broker()
     a, b = (Agent(broker, peers, name) for name in "ab")
-    a.sender.send("a")
-    turn = a.begin()
-    a.asks(b)
-    b.begin()
+    turn = a_turn_that_asks(a, b)
     number = b.asks(a)
     a.queued_behind(turn)
     b.refusal(number)
@@ -254,10 +252,7 @@ def test_who_was_refused_gets_no_notice(
 def test_what_its_holder_says_is_over_when_it_begins(agents: list[Agent]) -> None:
     """PROTOCOL-7.6: and when the message is given back; of what nobody knows nothing follows."""
     a, b, _ = agents
-    a.sender.send("a")
-    turn = a.begin()
-    a.asks(b)
-    b.begin()
+    turn = a_turn_that_asks(a, b)
     b.sender.send("a", id="m3", token=b.token)
     delivery = a.queued_behind(turn)
     a.holder.say("got", delivery, behind="never")
