@@ -10,6 +10,7 @@ import stat
 import struct
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -300,15 +301,25 @@ def test_the_bus_folder(
     bus.stop()
 
 
-@pytest.mark.parametrize("how", HOW)
-def test_the_temporary_folder(bus_root: Path, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
-    """PROTOCOL-1.4, PROTOCOL-1.18: a TMPDIR that others may write without the sticky bit."""
+@pytest.fixture
+def elsewhere(bus_root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Broker, Path]]:
+    """A broker whose root is too long for sockets, and their folder, in TMPDIR."""
     (long := bus_root / ("long" * 25)).mkdir(mode=0o700)
     (temp := bus_root / "t").mkdir(mode=0o700)
     monkeypatch.setenv("TMPDIR", str(temp))
     monkeypatch.setenv("HERMES_BUS_ROOT", str(long))
     bus = Broker(long).start()
-    assert bus.word == "ready" and bus.address.startswith(f"ipc://{temp}/wakebus-")
+    assert bus.word == "ready"
+    yield bus, Path(bus.address.removeprefix("ipc://")).parent
+    bus.kill()
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_the_temporary_folder(bus_root: Path, elsewhere: tuple[Broker, Path], how: str) -> None:
+    """PROTOCOL-1.4, PROTOCOL-1.18: a TMPDIR that others may write without the sticky bit."""
+    bus, folder = elsewhere
+    temp = folder.parent
+    assert temp == bus_root / "t" and folder.name.startswith("wakebus-")
     said = expose(temp, how)
     with pytest.raises(NotRunning) as caught:  # the broker runs, and the folder changed since
         Client()
@@ -320,7 +331,6 @@ def test_the_temporary_folder(bus_root: Path, monkeypatch: pytest.MonkeyPatch, h
     temp.chmod(0o1777)
     assert bus.start().word == "ready"
     Client().close()
-    bus.stop()
 
 
 @ROOT_ONLY
@@ -361,16 +371,11 @@ def test_a_link_on_the_way_is_resolved_once(
 
 
 @ROOT_ONLY
-def test_another_user_forges_no_receipt(bus_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_user_forges_no_receipt(bus_root: Path, elsewhere: tuple[Broker, Path]) -> None:
     """PROTOCOL-1.18: who replaces the sockets' folder in a wide TMPDIR is not talked to."""
-    (long := bus_root / ("long" * 25)).mkdir(mode=0o700)
-    (temp := bus_root / "t").mkdir(mode=0o700)
-    monkeypatch.setenv("TMPDIR", str(temp))
-    monkeypatch.setenv("HERMES_BUS_ROOT", str(long))
+    _, folder = elsewhere
     bus_root.chmod(0o755)
-    bus = Broker(long).start()
-    folder = Path(bus.address.removeprefix("ipc://")).parent
-    temp.chmod(0o777)
+    (temp := folder.parent).chmod(0o777)
     script = (
         "import os, socket, sys\n"
         "folder = sys.argv[1]\n"
@@ -387,18 +392,12 @@ def test_another_user_forges_no_receipt(bus_root: Path, monkeypatch: pytest.Monk
     temp.chmod(0o1777)  # the harm is done: the folder itself is theirs
     with pytest.raises(NotRunning, match=f"{folder} belongs to uid 12345"):
         Client()
-    bus.kill()
 
 
 @ROOT_ONLY
-def test_a_client_that_reconnects(bus_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_that_reconnects(elsewhere: tuple[Broker, Path]) -> None:
     """PROTOCOL-1.18: it looks again; it tells a stranger nothing, and comes back to its broker."""
-    (long := bus_root / ("long" * 25)).mkdir(mode=0o700)
-    (temp := bus_root / "t").mkdir(mode=0o700)
-    monkeypatch.setenv("TMPDIR", str(temp))
-    monkeypatch.setenv("HERMES_BUS_ROOT", str(long))
-    bus = Broker(long).start()
-    folder = Path(bus.address.removeprefix("ipc://")).parent
+    bus, folder = elsewhere
     with (
         Client(timeout=30) as client,
         zmq.Context() as context,
@@ -418,7 +417,6 @@ def test_a_client_that_reconnects(bus_root: Path, monkeypatch: pytest.MonkeyPatc
         shutil.rmtree(folder)
         assert bus.start().word == "ready"
         assert client.send("e", "hi").state == "queued"
-    bus.stop()
 
 
 def greet_as_router(peer: socket.socket) -> None:
