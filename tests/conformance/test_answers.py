@@ -17,7 +17,6 @@ import pytest
 from fakes.broker import Broker, until
 from fakes.faulty import FaultyBroker
 from fakes.peer import MakePeer, Peer, posting, reference
-from wakebus.broker.errors import WakebusError
 
 FIELDS: dict[str, dict[str, Any]] = {"later": {"after_s": 60}, "refused": {"reason": "no"}}
 Words = tuple[Peer, str, dict[str, Any]]  # who asks for what
@@ -51,15 +50,7 @@ def answers(broker: FaultyBroker, *words: Words) -> list[str]:
     for peer, number in asked:
         assert peer.unanswered(number) == [number], "answered before the commit"
     broker.mend("stall")
-    return [_code(peer, number) for peer, number in asked]
-
-
-def _code(peer: Peer, number: int) -> str:
-    try:
-        peer.answer(number)
-    except WakebusError as exc:
-        return exc.code
-    return ""
+    return [peer.code(number) for peer, number in asked]
 
 
 @pytest.mark.parametrize("second", ["got", "started", "later", "handled", "refused"])
@@ -166,4 +157,4 @@ def test_a_disk_that_takes_nothing(
             numbers.append(peer.request(verb, told))
         until(lambda: "cannot write" in broker.log)
         assert peer.unanswered(*numbers) == numbers
-    assert [_code(peer, number) for number in numbers] == [""] * len(numbers)
+    assert [peer.code(number) for number in numbers] == [""] * len(numbers)

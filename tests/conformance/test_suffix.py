@@ -9,7 +9,6 @@ import pytest
 
 from fakes.broker import Broker, MakeBroker, until
 from fakes.peer import Answer, MakePeer, Peer, posting
-from wakebus.broker.errors import WakebusError
 
 SOON = {"ephemeral_s": 0.3}
 Holder = Callable[[Broker, str], "subprocess.Popen[bytes]"]
@@ -51,11 +50,7 @@ def ask(peer: Peer, name: str, **fields: Any) -> Answer:
 
 def error(peer: Peer, to: str) -> str:
     """Return the code of what a send to that name is answered with, "" if it is taken."""
-    try:
-        peer.send(to)
-    except WakebusError as exc:
-        return exc.code
-    return ""
+    return peer.code(peer.request("send", posting(to)))
 
 
 def row(peer: Peer, name: str) -> dict[str, Any]:

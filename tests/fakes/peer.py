@@ -86,6 +86,14 @@ class Peer:
             return exc
         raise AssertionError(f"{verb} was answered with {found}")
 
+    def code(self, number: int) -> str:
+        """Return the code of the error that request `number` is answered with, "" for none."""
+        try:
+            self.answer(number)
+        except WakebusError as exc:
+            return exc.code
+        return ""
+
     def next(self, verb: str, timeout: float = 15.0) -> Answer:
         """Return the next word of this kind that the broker says by itself."""
         deadline = time.monotonic() + timeout
