@@ -131,7 +131,6 @@ class Hooks:
     ) -> dict[str, str] | None:
         """A turn begins: is it ours, does anything wait for it, does it know where it is?"""
         self._end_untold(session_id, turn_id)
-        ask_host(self._runtime.host, "on_turn_begin", session_id)
         begun = self._runtime.tracker.on_begin(
             message_text(user_message), session_id=session_id, task_id=task_id, turn_id=turn_id
         )

@@ -253,16 +253,10 @@ class GatewayHost:
         if threading.current_thread().name == "bg-review" or is_silent(text):
             return None
         turn = self._tracker.running(session_id=session_id)
-        order = turn.order if turn else self._turns.abandoned.get(session_id)
-        if order is None or not self._withheld(order):
+        if turn is None or not self._withheld(turn.order):
             return None
-        if turn:  # else nobody waits for it any more
-            self._turns.hidden[order.marker] = text
+        turn.hidden = text
         return SILENT
-
-    def on_turn_begin(self, session_id: str) -> None:
-        """A turn begins in this session (pre_llm_call): what was left there is over."""
-        self._turns.abandoned.put(session_id, None)
 
 
 def session_env(name: str) -> str:

@@ -25,12 +25,10 @@ from wakebus.plugin.hermes.host_api.protocol import (
     Unreachable,
     platform_name,
 )
-from wakebus.plugin.hermes.shared.bounded_map import BoundedMap
 from wakebus.plugin.hermes.shared.turn_tracker import TrackedTurn, TurnTracker
 from wakebus.plugin.receive.host import Told, TurnRequest, TurnResult
 
 LOOK_S: Final = 0.1
-MAX_ABANDONED: Final = 1000  # sessions whose turn went on without us
 SETTLE_S: Final = 5.0  # nothing of ours goes on for so long: it has ended, and nobody said so
 DELIVERY_S: Final = 60.0  # from the turn's end to the core's word; its retries take up to 10 s
 STOPPING: Final = "this gateway is leaving the bus"
@@ -51,9 +49,6 @@ class GatewayTurns:
     """
     The turns that this gateway is to run. `granted`: whether the owner lets the bus start turns.
     `joined`: whether a person wrote into a turn.
-
-    `hidden`: the true answer of an order (by marker) that the chat does not see. `abandoned`: the
-    order of a session's turn that went on without us.
     """
 
     def __init__(
@@ -68,8 +63,6 @@ class GatewayTurns:
         self._hermes, self._tracker, self._stop = hermes, tracker, stop
         self._granted, self._joined, self._intervals = granted, joined, intervals
         self._deliveries = DeliveryTracker()
-        self.hidden: dict[str, str] = {}
-        self.abandoned = BoundedMap(MAX_ABANDONED)
 
     def until_idle(
         self, conversation: Conversation, cancelled: Callable[[], bool] = lambda: False
@@ -105,7 +98,6 @@ class GatewayTurns:
     def run(self, order: TurnRequest, conversation: Conversation) -> TurnResult:
         """Run a turn and wait for its end and its delivery. Raises NotNow, NotRunning."""
         with ExitStack() as stack:
-            stack.callback(self.hidden.pop, order.marker, None)
             turn = stack.enter_context(self._tracker.tracking(order))
             where = channel_token(conversation.source)
             delivery = stack.enter_context(self._deliveries.tracking(order.text, where))
@@ -115,13 +107,12 @@ class GatewayTurns:
             except CannotBegin as exc:
                 outcome |= {"error": str(exc), "ended": time.time()}
                 return TurnResult("", outcome, began=False)
+            turn.handed_over = True
             outcome |= {"started": time.time(), **self._waiting_facts(order, waited)}
             deadline = time.monotonic() + order.timeout if order.timeout else None
             error = self._until_ended(order, conversation, turn, delivery, deadline)
             outcome["ended"] = time.time()
             if error:
-                if turn.began.is_set() and not turn.ended.is_set():
-                    self.abandoned.put(turn.session_id, order)
                 began, shown = turn.began.is_set(), own_words(conversation, delivery)
                 return TurnResult("", outcome | {"error": error}, began=began, shown=shown)
             return self._result_of(order, conversation, turn, delivery, outcome)
@@ -239,8 +230,7 @@ class GatewayTurns:
             there: Told = {"result": "answered", "to": channel_token(conversation.source)}
             outcome |= {"interrupted": True, "error": error}
             return TurnResult("", outcome, shown=there)  # that person knows
-        hidden = self.hidden.get(order.marker)
-        answer = (turn.answer if hidden is None else hidden).strip()
+        answer = (turn.answer if turn.hidden is None else turn.hidden).strip()
         well = turn.completed
         if not answer:
             delivery.done.wait(self._intervals.settle)
@@ -254,7 +244,7 @@ class GatewayTurns:
         if not well:
             why = f"its model: {turn.trouble}" if turn.trouble else "agent.log says why"
             outcome["error"] = f"it was not completed ({why})"
-        if hidden is not None:
+        if turn.hidden is not None:
             return TurnResult(answer, outcome | {"hidden": True}, well=well)
         if is_silent(answer):  # then nobody is told anything, on purpose
             return TurnResult("", outcome | {"silent": True}, well=well)

@@ -5,7 +5,8 @@ Rule 1: no IO, no Hermes; hooks.py tells what Hermes says, the hosts wait. Rule 
 its user message holds the marker of an order, which only we know; what a person or a peer writes
 can be none. Rule 3: turns are followed by `turn_id`: a session's id changes when its history is
 compressed in the middle of a turn (agent/turn_finalizer.py of hermes-agent 0.19.0). Rule 4:
-bounded: an order is forgotten by who waited for it.
+bounded: an order is forgotten by who waited for it; one that Hermes works on all the same, when
+that ends.
 """
 
 import re
@@ -16,6 +17,7 @@ from typing import Final
 
 from wakebus.plugin.receive.host import TurnRequest
 
+MAX_LEFT: Final = 1000  # turns that go on and nobody waits for
 _MARKER: Final = re.compile(r"\b[0-9a-f]{24}\b")
 
 
@@ -23,16 +25,19 @@ class TrackedTurn:
     """
     An order on its way through Hermes. `began`, `ended` are set in this sequence.
 
-    `answer`: what the model said at the end, "" for nothing; `trouble`: what its API said last,
-    where it failed and nothing was said since; `steered`: a person's words were put
-    into the turn; `completed`, `interrupted`: as Hermes told at the turn's end; `session_id`:
-    Hermes's own.
+    `answer`: what the model said at the end, "" for nothing; `hidden`: that, where the chat is not
+    to see it; `trouble`: what its API said last, where it failed and nothing was said since;
+    `steered`: a person's words were put into the turn; `completed`, `interrupted`: as Hermes told
+    at the turn's end; `session_id`: Hermes's own; `handed_over`: Hermes begins it, now or later;
+    `awaited`: somebody waits for its end.
     """
 
     def __init__(self, order: TurnRequest) -> None:
         self.order = order
         self.session_id = self.task_id = self.turn_id = ""
         self.answer = self.trouble = ""
+        self.hidden: str | None = None
+        self.handed_over, self.awaited = False, True
         self.completed = self.interrupted = self.steered = False
         self.began, self.ended = threading.Event(), threading.Event()
 
@@ -46,15 +51,15 @@ class TurnTracker:
 
     @contextmanager
     def tracking(self, order: TurnRequest) -> Iterator[TrackedTurn]:
-        """Inside, the turn that holds the order's marker is ours."""
+        """Inside, and until its end, the turn that holds the order's marker is ours."""
         turn = TrackedTurn(order)
         with self._lock:
             self._turns[order.marker] = turn
         try:
             yield turn
         finally:
-            with self._lock:
-                del self._turns[order.marker]
+            turn.awaited = False
+            self._forget_left()
 
     def on_begin(
         self, text: str, *, session_id: str, task_id: str, turn_id: str
@@ -65,6 +70,7 @@ class TurnTracker:
         found = [turn for turn in dict.fromkeys(found) if not turn.began.is_set()]
         for turn in found:
             turn.session_id, turn.task_id, turn.turn_id = session_id, task_id, turn_id
+            turn.handed_over = True
             turn.began.set()
         return found
 
@@ -83,6 +89,7 @@ class TurnTracker:
         for turn in self._by_id(turn_id):
             turn.completed, turn.interrupted = completed, interrupted
             turn.ended.set()
+        self._forget_left()
 
     def running(self, *, session_id: str = "", task_id: str = "") -> TrackedTurn | None:
         """Return the newest order whose turn runs as this task, else in this session."""
@@ -92,8 +99,16 @@ class TurnTracker:
         return next(reversed(by_task or by_session), None)
 
     def count(self) -> int:
-        """Return how many orders wait for their turn or are in one."""
-        return len(self._all())
+        """Return how many orders are waited for."""
+        return sum(turn.awaited for turn in self._all())
+
+    def _forget_left(self) -> None:
+        """Forget what nobody waits for, but the newest turns that go on."""
+        with self._lock:
+            left = [turn for turn in self._turns.values() if not turn.awaited]
+            going = [turn for turn in left if turn.handed_over and not turn.ended.is_set()]
+            for turn in {*left}.difference(going[-MAX_LEFT:]):
+                del self._turns[turn.order.marker]
 
     def _by_id(self, turn_id: str) -> list[TrackedTurn]:
         return [turn for turn in self._all() if turn_id and turn.turn_id == turn_id]

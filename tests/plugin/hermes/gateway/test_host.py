@@ -1,5 +1,6 @@
 """Messages in a gateway: from arriving to their outcome, with a real broker."""
 
+import asyncio
 import logging
 import threading
 from collections.abc import Callable
@@ -232,8 +233,27 @@ def test_a_hidden_turn_that_goes_on(town: Town, make_gateway: MakeGateway) -> No
     town.held.set()
     until(lambda: not town.runner._running_agents and not town.adapter._active_sessions)
     assert len(town.adapter.posts) == 1
-    gateway.host.on_turn_begin(f"id of {DM1_KEY}")
     assert gateway.host.on_output("for the person", f"id of {DM1_KEY}") is None
+
+
+def test_a_hidden_turn_that_begins_late(
+    town: Town, make_gateway: MakeGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """HERMES-3.7: nor where Hermes begins it only after its time limit."""
+    quiet = {"reply": "sender", "timeout_s": 0.1, "on_failure": {"chat": False}}
+    gateway = make_gateway(CI | quiet)
+    town.ask("hello", dm())
+    handle, go = town.runner.handle, asyncio.Event()
+
+    async def late(event: MessageEvent) -> str:
+        await go.wait()
+        return await handle(event)
+
+    monkeypatch.setattr(town.runner, "handle", late)
+    assert "goes on in Hermes" in gateway.failed(gateway.send("do", channel=DM1))
+    town.loop.call_soon_threadsafe(go.set)
+    until(lambda: not town.adapter._active_sessions)
+    assert len(town.runner.turns) == 2 and len(town.adapter.posts) == 1
 
 
 def test_a_turn_that_goes_on_beside_its_thread(town: Town, make_gateway: MakeGateway) -> None:

@@ -2,8 +2,11 @@
 
 import threading
 
+import pytest
+
 from fakes.host import deliver
 from wakebus.broker.protocol.message import Message
+from wakebus.plugin.hermes.shared import turn_tracker
 from wakebus.plugin.hermes.shared.turn_tracker import TurnTracker
 from wakebus.plugin.processes.cancel import Cancel
 from wakebus.plugin.prompt.label import PromptItem
@@ -20,7 +23,7 @@ def order(marker: str) -> TurnRequest:
     return TurnRequest("key", [job], f"a text with {marker} in it", marker, "t" * 24, Cancel())
 
 
-A, B = "a" * 24, "b" * 24
+A, B, C = "a" * 24, "b" * 24, "c" * 24
 
 
 def test_a_turn_is_ours_by_its_marker() -> None:
@@ -91,3 +94,22 @@ def test_waiting_for_it_in_another_thread() -> None:
         thread.start()
         assert ours.began.wait(30)
         thread.join(30)
+
+
+def test_a_turn_that_goes_on_is_ours_until_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """HERMES-3.7: also one that begins late; what Hermes never had is not, and there is a bound."""
+    monkeypatch.setattr(turn_tracker, "MAX_LEFT", 2)
+    tracker = TurnTracker()
+    for marker in (A, B, C):
+        with tracker.tracking(order(marker)) as turn:
+            turn.handed_over = marker != A
+    assert tracker.on_begin(A, session_id="s", task_id="t", turn_id="0") == []
+    (late,) = tracker.on_begin(B, session_id="s", task_id="t", turn_id="1")
+    assert tracker.running(session_id="s") is late and tracker.count() == 0
+    tracker.on_end(turn_id="1", completed=True, interrupted=False)
+    assert tracker.running(session_id="s") is None
+    for marker in (A, B):
+        with tracker.tracking(order(marker)) as turn:
+            turn.handed_over = True
+    begun = tracker.on_begin(f"{A} {B} {C}", session_id="s", task_id="t", turn_id="2")
+    assert [turn.order.marker for turn in begun] == [A, B]

@@ -176,6 +176,20 @@ def test_a_send_from_a_turn_of_the_bus_says_so(
         assert (message.cause, message.hops, message.path) == (None, 0, ())
 
 
+def test_a_send_from_a_turn_that_goes_on(
+    station: MakeStation, box: Box, make: Callable[..., Message]
+) -> None:
+    """HERMES-5.5: after its time limit, too, it is the turn's and not a person's, until the end."""
+    one = station().join("cli")
+    args = {"target": box.name, "type": "ack", "text": "t", "wait_s": 15, "session_id": "s1"}
+    with one.turn(make("do it", id="m-cause", hops=2)):
+        one.begin(session_id="s1")
+    caller(one)("bus_send", **args)
+    one.runtime.tracker.on_end(turn_id="u1", completed=True, interrupted=False)
+    caller(one)("bus_send", **args)
+    assert [message.cause for message in box.got] == ["m-cause", None]
+
+
 def test_an_unknown_target_is_told_with_near_names(station: MakeStation, box: Box) -> None:
     """HERMES-5.6: nothing is said to be sent."""
     told = caller(station().join("cli"))("bus_send", target=box.name + "x", type="ack", text="t")
