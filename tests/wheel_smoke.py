@@ -29,6 +29,7 @@ def main() -> None:
         ("adapters", "ADAPTERS.md"),
         ("plugin", "RULES.md"),
         ("plugin", "HERMES.md"),
+        ("plugin/hermes", "plugin.yaml"),
         ("plugin/hermes/gateway_hook", "HOOK.yaml"),
         ("plugin/hermes/skills/notification-protocol", "SKILL.md"),
         ("plugin/rules", "default.yaml"),

@@ -3,15 +3,17 @@
 import importlib.util
 import logging
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from fakes.hermes_ctx import Ctx
 from wakebus.broker import __version__
 from wakebus.plugin import hermes
-from wakebus.plugin.hermes.tools import schemas
+from wakebus.plugin.hermes import runtime as runtimes
 
 FOLDER = Path(__file__).parents[2] / "deploy" / "hermes_plugin"
 
@@ -27,12 +29,42 @@ def load() -> Any:
     return module
 
 
+@pytest.fixture
+def registered(monkeypatch: pytest.MonkeyPatch) -> Iterator[Ctx]:
+    """What `register` has given to Hermes."""
+    monkeypatch.setattr(runtimes, "_runtimes", [])
+    ctx = Ctx()
+    hermes.register(ctx)
+    yield ctx
+    runtimes.runtime().stop()
+
+
+def manifest(folder: Path) -> dict[str, Any]:
+    """Return what stands in a folder's plugin.yaml."""
+    found: dict[str, Any] = yaml.safe_load((folder / "plugin.yaml").read_text(encoding="utf-8"))
+    return found
+
+
 def test_manifest() -> None:
-    """Version and tools are the package's; the name is the entry point's, so that one wins."""
-    found = yaml.safe_load((FOLDER / "plugin.yaml").read_text(encoding="utf-8"))
+    """Version is the package's; the name is the entry point's, so that both at once are one."""
+    found = manifest(FOLDER)
     assert found["name"] == "wakebus" and found["manifest_version"] == 1
-    assert found["version"] == __version__
-    assert set(found["provides_tools"]) == {one["name"] for one in schemas.ALL}
+    assert found["version"] == __version__ and found["requires_hermes"] == ">=0.19"
+    assert found["license"] == "MIT" and found["kind"] == "standalone"
+
+
+def test_all_that_is_registered_is_declared(registered: Ctx) -> None:
+    """HERMES-1.1: `hermes plugins validate` refuses what is not, and doubts what is too much."""
+    found = manifest(FOLDER)
+    assert sorted(found["provides_tools"]) == sorted(registered.tools)
+    assert found["provides_hooks"] == sorted(registered._manager._hooks)
+
+
+def test_entry_point_and_folder_have_one_manifest() -> None:
+    """HERMES-1.1: two files, for Hermes copies only the folder."""
+    package = Path(hermes.__file__).parent
+    text = (FOLDER / "plugin.yaml").read_text(encoding="utf-8")
+    assert (package / "plugin.yaml").read_text(encoding="utf-8") == text
 
 
 def test_hermes_takes_it_for_a_plugin_of_its_own_kind() -> None:
