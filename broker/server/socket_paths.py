@@ -99,12 +99,15 @@ def _short_temp() -> Path:
 
 
 def remove_sockets(folder: Path, sockets: SocketPaths) -> None:
-    """Remove the sockets, also where they were moved, and the folder made for them."""
-    for path in sockets:
-        path.unlink(missing_ok=True)
-        moved_path(path).unlink(missing_ok=True)
-    if sockets.router.parent != folder.resolve():
-        sockets.router.parent.rmdir()
+    """Remove the sockets, also where they were moved, and the folder made for them, if possible."""
+    try:
+        for path in sockets:
+            path.unlink(missing_ok=True)
+            moved_path(path).unlink(missing_ok=True)
+        if sockets.router.parent != folder.resolve():
+            sockets.router.parent.rmdir()
+    except OSError as exc:  # it has gone, or something of another's lies there
+        log.warning("the sockets' folder cannot be removed: %s", exc)
 
 
 def remove_left_folder(folder: Path) -> None:
@@ -119,7 +122,4 @@ def remove_left_folder(folder: Path) -> None:
     ours = ours and stat.S_ISDIR(found.st_mode) and stat.S_ISSOCK(socket.st_mode)
     named = left.name == SOCKET and left.parent.name.startswith(SHORT)
     if ours and named and left.parent.parent == _short_temp():
-        try:
-            remove_sockets(folder, _in(left.parent))
-        except OSError as exc:
-            log.warning("%s was left by a killed broker and cannot be removed: %s", left, exc)
+        remove_sockets(folder, _in(left.parent))

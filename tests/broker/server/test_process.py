@@ -129,6 +129,24 @@ def test_a_path_that_is_too_long(bus_root: Path, peers: MakePeer) -> None:
     assert bus.stop() == 0 and not path.parent.exists()
 
 
+@pytest.mark.parametrize("kind", ["gone", "full"])
+def test_a_socket_folder_that_cannot_be_removed(bus_root: Path, kind: str) -> None:
+    """PROTOCOL-1.6, PROTOCOL-1.4: whatever became of it, the broker ends in order."""
+    root = bus_root / ("long" * 25)
+    root.mkdir()
+    bus = Broker(root).start()
+    short = Path(bus.address.removeprefix("ipc://")).parent
+    os.kill(bus.pid, signal.SIGSTOP)  # it makes nothing again meanwhile
+    shutil.rmtree(short) if kind == "gone" else (short / "more").write_text("mine")
+    bus.process.send_signal(signal.SIGTERM) if bus.process else None
+    os.kill(bus.pid, signal.SIGCONT)
+    try:
+        assert bus.stop() == 0 and "Traceback" not in (root / "output").read_text()
+        assert "cannot be removed" in bus.log
+    finally:
+        shutil.rmtree(short, ignore_errors=True)
+
+
 def test_the_socket_folder_of_a_killed_broker(bus_root: Path) -> None:
     """PROTOCOL-1.4: it goes at the next start."""
     root = bus_root / ("long" * 25)
