@@ -93,12 +93,15 @@ def replace_file(
 
 
 def _drop_old_drafts(path: Path) -> None:
-    begin = f".{path.name}."
+    begin, before = f".{path.name}.", time.time() - _DRAFT_S
     for found in path.parent.iterdir():
-        name = found.name
-        ours = name.startswith(begin) and name.endswith(".draft") and found.is_file()
-        if ours and found.stat().st_mtime < time.time() - _DRAFT_S:
-            found.unlink(missing_ok=True)
+        if not (found.name.startswith(begin) and found.name.endswith(".draft")):
+            continue
+        try:
+            if found.is_file() and found.stat().st_mtime < before:
+                found.unlink()
+        except FileNotFoundError:
+            pass  # of another process, which is done with it
 
 
 def put_in_place(draft: Path, path: Path) -> None:

@@ -136,3 +136,21 @@ def test_what_a_cut_left_goes(tmp_path: Path) -> None:
     (tmp_path / ".f.18.draft").touch()
     replace_file(tmp_path / "f", b"x")
     assert {file.name for file in tmp_path.iterdir()} == {"f", *names[1:]}
+
+
+def test_a_draft_that_goes_while_it_is_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process has put it in place: that is no error."""
+    (draft := tmp_path / ".f.17.draft").touch()
+    real = os.stat
+
+    def stat(path: Path, **how: bool) -> os.stat_result:
+        found = real(path, **how)
+        if path == draft:
+            draft.unlink()
+        return found
+
+    monkeypatch.setattr(os, "stat", stat)
+    replace_file(tmp_path / "f", b"x")
+    assert [file.name for file in tmp_path.iterdir()] == ["f"]
