@@ -62,17 +62,7 @@ def open_file(path: Path) -> sqlite3.Connection:
     opened now.
     """
     try:
-        if aside := sqlite_file.finish_set_aside(path):
-            log.critical("%s was damaged; kept as %s, starting empty%s", path, aside, LOSS)
-        sqlite_file.drop_drafts(path)
-        try:
-            return _open(path)
-        except sqlite3.DatabaseError as exc:
-            if not sqlite_file.is_damage(exc):
-                raise
-            aside = sqlite_file.set_aside(path)
-            log.critical("%s is damaged (%s); kept as %s, starting empty%s", path, exc, aside, LOSS)
-        return _open(path)
+        return sqlite_file.open_or_set_aside(path, DELIVERY_LOG, lambda: _open(path), log.critical)
     except OSError as exc:
         raise Unavailable(f"{path} cannot be opened: {exc}") from exc
 

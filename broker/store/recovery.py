@@ -34,22 +34,7 @@ def open_store(path: Path, boot: str) -> Store:
     BrokerUnavailable.
     """
     try:
-        if aside := sqlite_file.finish_set_aside(path):
-            log.critical(
-                "%s was damaged; kept as %s, starting empty (the machine went down meanwhile)",
-                path,
-                aside,
-            )
-        sqlite_file.drop_drafts(path)
-        try:
-            return _open(path, boot)
-        except sqlite3.Error as exc:
-            if not sqlite_file.is_damage(exc):
-                raise
-            aside = sqlite_file.set_aside(path)
-            damage_mark(path).unlink(missing_ok=True)
-            log.critical("%s is damaged (%s); kept as %s, starting empty", path, exc, aside)
-        return _open(path, boot)
+        return sqlite_file.open_or_set_aside(path, STORE, lambda: _open(path, boot), log.critical)
     except (sqlite3.Error, OSError) as exc:
         raise BrokerUnavailable(f"{path} cannot be opened: {exc}; {_advice(exc)}") from exc
 

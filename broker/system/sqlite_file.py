@@ -16,11 +16,13 @@ from collections.abc import Callable
 from contextlib import closing
 from itertools import count
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 from urllib.parse import quote
 
 from wakebus.broker.errors import WakebusError
 from wakebus.broker.system.durable_file import put_in_place, replace_file, sync_folder
+
+T = TypeVar("T")
 
 # sqlite.org/fileformat.html, 1.3.1, 3 and 4.1; a write-ahead log that was not begun is 0.
 MAGIC: Final = b"SQLite format 3\0"
@@ -128,6 +130,27 @@ def close_as_it_is(db: sqlite3.Connection, path: Path) -> None:
     except sqlite3.Error:
         pass
     db.close()  # twice is once
+
+
+def open_or_set_aside(
+    path: Path, schema: FileSchema, open_file: Callable[[], T], say: Callable[[str], None]
+) -> T:
+    """
+    Return what `open_file` returns; a damaged file is set aside first, and `say` is told.
+
+    Before that, what a cut of power left of it is done. Raises OSError, and what `open_file` does.
+    """
+    empty = f"starting empty{schema.loss}"
+    if aside := finish_set_aside(path):
+        say(f"{path} was damaged when the machine went down; kept as {aside}, {empty}")
+    drop_drafts(path)
+    try:
+        return open_file()
+    except sqlite3.Error as exc:
+        if not is_damage(exc):
+            raise
+        say(f"{path} is damaged ({exc}); kept as {set_aside(path)}, {empty}")
+    return open_file()
 
 
 def check_pages(db: sqlite3.Connection) -> None:
