@@ -37,7 +37,7 @@ from wakebus.broker.server.watchdog import Watchdog, write_address
 from wakebus.broker.store.recovery import open_store
 from wakebus.broker.store.store import Store
 from wakebus.broker.system.clock import Clock
-from wakebus.broker.system.lock_file import STORE, lock_folder, take_lock
+from wakebus.broker.system.lock_file import STORE_FILE, lock_folder, take_lock
 from wakebus.broker.system.log_file import start_log
 from wakebus.broker.system.private_files import CannotStart, make_folder
 from wakebus.broker.system.processes import start_of
@@ -152,7 +152,7 @@ def _restored(
     boot = f"{machine_boot()}/{secrets.token_hex(4)}"
     services = installed_services() if chosen.services else frozenset()
     for again in (True, False):
-        store = open_store(folder / STORE, machine_boot())
+        store = open_store(folder / STORE_FILE, machine_boot())
         router = Router(socket, store, proxy, limit, chosen, Clock(), boot, services)
         try:
             router.restore()

@@ -15,7 +15,7 @@ from wakebus.broker.errors import WakebusError
 from wakebus.broker.system.processes import ON_LINUX, Process, process_of, start_of
 
 LOCK: Final = "broker.lock"
-STORE: Final = "bus.db"
+STORE_FILE: Final = "bus.db"
 TEXT_MOST: Final = 64
 PEEK_S: Final = 0.5  # others hold the lock for a moment when they look who has it
 FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -168,7 +168,7 @@ def _folder_holder(folder: Path) -> Process | None:
 
 def _is_broker(pid: int, folder: Path) -> bool:
     """Whether the process has locked the folder and has the store open, as no other tool has."""
-    return _has_locked(pid, folder) and bool(_descriptors(pid, folder / STORE))
+    return _has_locked(pid, folder) and bool(_descriptors(pid, folder / STORE_FILE))
 
 
 def _written_holder(folder: Path) -> Process | None:
