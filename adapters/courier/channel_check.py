@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from wakebus.adapters.channel import Channel, parse
 from wakebus.adapters.errors import UnknownAdapter
-from wakebus.adapters.platform_names import HERMES, OURS
+from wakebus.adapters.platform_names import HERMES, ONLY_HERMES, OURS
 from wakebus.broker.paths import hermes_home
 
 STATUS: Final = "courier.json"  # in the bus's folder (status_file.py)
@@ -29,14 +29,13 @@ def check_channel(token: str, folder: str) -> str:
     names.
     """
     named = parse(token)
-    platform = named.platform
+    platform, lower = named.platform, named.platform.lower()
     if platform in OURS:
         return _not_set_up(named, folder)
-    if platform.lower() in HERMES:
-        wrong_case = platform.lower() in OURS and platform.lower()
-        if wrong_case:
-            return f"only a gateway of Hermes takes {platform} for {wrong_case}"
+    if lower in ONLY_HERMES:
         return f"only a gateway of Hermes that has {platform} could answer there"
+    if lower in HERMES:
+        return f"only a gateway of Hermes takes {platform} for {lower}"
     if _is_installed(platform):
         return _not_set_up(named, folder)
     raise _unknown(named)

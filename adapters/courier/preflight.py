@@ -11,6 +11,7 @@ where it matters all else is left to it. While none runs nobody knows what the n
 import os
 import time
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -35,11 +36,10 @@ _ENV_FILE: Final = "$HERMES_HOME/.env"
 
 
 class Preflight:
-    """Asks for the bus of `folder`. Thread-safe: what it keeps is replaced whole."""
+    """Asks for the bus of `folder`."""
 
     def __init__(self, folder: Path, load: registry.LoadAdapter = registry.load) -> None:
         self._folder, self._load = folder, load
-        self._environments: Mapping[tuple[str, bool], Environment] = {}
 
     def obstacle(self, token: str, body: Mapping[str, Any] | None = None) -> str:
         """
@@ -78,7 +78,7 @@ class Preflight:
         if not exact and problem and not outgoing.webhook:
             return problem
         try:
-            env = self._environment(status.settings, exact)()
+            env = _environment(status.settings, exact)()
             secrets = secret_values(env)
             return line(redact(self._rehearsal(asked, outgoing, env, exact), secrets))
         except (UnknownAdapter, BrokenAdapter):  # here; the courier has it
@@ -109,11 +109,8 @@ class Preflight:
             first = exc.text
         return first if exact else ""
 
-    def _environment(self, settings: str, exact: bool) -> Environment:
-        """Return what reads the courier's `.env`; `exact`: nothing of a process counts."""
-        held = self._environments.get((settings, exact))
-        if held is None:
-            held = Environment({} if exact else os.environ, Path(settings), warn=lambda *_: None)
-            others = {of: env for of, env in self._environments.items() if of[0] == settings}
-            self._environments = {**others, (settings, exact): held}
-        return held
+
+@lru_cache(maxsize=4)
+def _environment(settings: str, exact: bool) -> Environment:
+    """Return what reads the courier's `.env`; `exact`: nothing of a process counts."""
+    return Environment({} if exact else os.environ, Path(settings), warn=lambda *_: None)
