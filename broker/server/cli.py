@@ -172,7 +172,8 @@ def stop(args: argparse.Namespace) -> int:
     process = proven_holder(folder)
     pid = _ask_to_stop(folder)
     deadline = time.monotonic() + STOP_S
-    while lock_holder(folder) == pid or (process and not has_ended(process)):
+    # 0: nothing tells who, so that it may still be this one.
+    while lock_holder(folder) in (pid, 0) or (process and not has_ended(process)):
         if time.monotonic() > deadline:
             step = f", or end it: kill -9 {pid} (what has a receipt is kept)" if process else ""
             raise WakebusError(

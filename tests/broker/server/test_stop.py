@@ -142,6 +142,19 @@ def test_who_only_locks_the_folder_is_no_broker(bus_root: Path) -> None:
     assert lock_holder(folder) is None
 
 
+def test_one_that_nothing_names_is_waited_for(
+    bus_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PROTOCOL-1.16: its lock file is gone, and its process is not seen from here (macOS, too)."""
+    monkeypatch.setattr(cli, "STOP_S", 0.05)
+    monkeypatch.setattr(cli, "_ask_to_stop", lambda folder: 7)  # it has answered
+    (folder := bus_root / "bus").mkdir()
+    guard = lock_folder(folder)
+    with pytest.raises(WakebusError, match="has not ended"):
+        cli.stop(cli._parser().parse_args(["stop"]))
+    os.close(guard)
+
+
 @pytest.mark.parametrize("text", ["{pid} {start}", "{pid} 0.0", "{pid}", "{pid} 12.5", "x", ""])
 def test_a_stranger_is_not_signalled(
     bus_root: Path,
