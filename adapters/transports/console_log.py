@@ -26,6 +26,7 @@ from typing import Final, NamedTuple, TextIO
 from wakebus.adapters.base import Request, Response
 from wakebus.adapters.errors import Rejected, Unavailable, Uncertain
 from wakebus.broker.system.durable_file import sync_file, sync_folder
+from wakebus.broker.system.standard_files import encodable
 
 LOOK_BACK: Final = 4 << 20  # holds the longest entry (1 MiB) and what a lane can have in flight
 LOCK_S: Final = 2.0
@@ -229,7 +230,7 @@ def _append(file: int, data: bytes, size: int, folder: Path) -> None:
 
 def _show(echo: TextIO, text: str) -> None:
     try:
-        echo.write(text)
+        echo.write(encodable(text, echo))
         echo.flush()
     except (OSError, ValueError):
         pass  # the reader of the terminal is gone; the file has the entry

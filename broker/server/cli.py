@@ -18,7 +18,7 @@ from typing import Any, Final
 from wakebus.broker import __version__, paths
 from wakebus.broker.address import read_address
 from wakebus.broker.errors import NotRunning, Refused, TimedOut, WakebusError
-from wakebus.broker.system.standard_files import open_missing_files
+from wakebus.broker.system.standard_files import drop_unwritten, open_missing_files, print_line
 from wakebus.broker.system.text_table import Column, text_table
 
 START_S: Final = 15.0  # a cold machine with a large store to look through
@@ -39,17 +39,19 @@ _COLUMNS: Final = (
 def main(argv: list[str] | None = None) -> int:
     """Entry point of `hermes-busd`."""
     open_missing_files()
-    args = _parser().parse_args(argv)
     try:
+        args = _parser().parse_args(argv)
         return int(args.run(args))
     except WakebusError as exc:
-        print("\n".join([f"hermes-busd: {exc}", *_some(exc.data, "step")]), file=sys.stderr)
+        print_line("\n".join([f"hermes-busd: {exc}", *_some(exc.data, "step")]), error=True)
         return 1
     except OSError as exc:  # it names the file
-        print(f"hermes-busd: {exc}", file=sys.stderr)
+        print_line(f"hermes-busd: {exc}", error=True)
         return 1
     except KeyboardInterrupt:
         return 130
+    finally:
+        drop_unwritten()  # argparse's help, which nobody reads
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -103,7 +105,7 @@ def start(args: argparse.Namespace) -> int:
             time.sleep(0.02)
     if not spawned and not _answers():
         raise _mute(folder, f"the broker in {folder} does not answer within {ASK_S:g} s")
-    print(f"broker running (pid {pid}) in {folder}")
+    print_line(f"broker running (pid {pid}) in {folder}")
     return 0
 
 
@@ -167,7 +169,7 @@ def stop(args: argparse.Namespace) -> int:
 
     folder = paths.bus_dir()
     if lock_holder(folder) is None:
-        print("broker is not running")
+        print_line("broker is not running")
         return 0
     process = proven_holder(folder)
     pid = _ask_to_stop(folder)
@@ -181,7 +183,7 @@ def stop(args: argparse.Namespace) -> int:
                 f"{folder / 'broker.log'}. Look again: hermes-busd status{step}"
             )
         time.sleep(0.02)
-    print(f"broker stopped (pid {pid})" if pid else "broker stopped")
+    print_line(f"broker stopped (pid {pid})" if pid else "broker stopped")
     return 0
 
 
@@ -225,7 +227,7 @@ def _signal(folder: Path, problem: str) -> int:
     try:
         paths.stop_mark(folder).touch(mode=0o600)  # else every listener would start it again
     except OSError as exc:
-        print(f"hermes-busd: listeners may start it again: {exc}", file=sys.stderr)
+        print_line(f"hermes-busd: listeners may start it again: {exc}", error=True)
     return process.pid
 
 
@@ -254,7 +256,7 @@ def run(args: argparse.Namespace) -> int:
 
     def ready() -> None:
         if fd is None:
-            print(f"broker running (pid {os.getpid()}) in {folder}; Ctrl-C stops it", flush=True)
+            print_line(f"broker running (pid {os.getpid()}) in {folder}; Ctrl-C stops it")
         else:
             _report(fd, "ready")
 
@@ -286,9 +288,9 @@ def status(args: argparse.Namespace) -> int:
     folder = paths.bus_dir()
     if lock_holder(folder) is None:
         if args.json:
-            print(json.dumps({"running": False, "folder": str(folder)}))
+            print_line(json.dumps({"running": False, "folder": str(folder)}))
         else:
-            print(f"broker is not running in {folder}; start it with: hermes-busd start")
+            print_line(f"broker is not running in {folder}; start it with: hermes-busd start")
         return 3
     try:
         with Client() as client:
@@ -296,7 +298,7 @@ def status(args: argparse.Namespace) -> int:
     except (NotRunning, TimedOut) as exc:
         raise exc if exc.data.get("step") else _mute(folder, exc.text) from exc
     data = {"running": True, "folder": str(folder), **read_address(folder), **data}
-    print(json.dumps(data, indent=2) if args.json else _page(data))
+    print_line(json.dumps(data, indent=2) if args.json else _page(data))
     return 0
 
 

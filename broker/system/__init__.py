@@ -8,5 +8,5 @@ The machine: files, locks, logs, clocks, processes, forks, socket options; knows
     durable_file   small files, replaced whole, that outlive a cut of power
     zmq_options    sockets that connect     text_table    tables for people and pipes
     text_width     columns of a text        file_trust    who may have written a file
-    standard_files descriptors 0 to 2, where they were closed
+    standard_files descriptors 0 to 2, where they were closed or nobody reads
 """

@@ -1,11 +1,14 @@
 """
-The descriptors 0, 1 and 2 of a process that was started without them (`<&- >&- 2>&-`).
+The descriptors 0, 1 and 2 of a command, whoever started it and however (`<&- >&- 2>&-`, `| head`).
 
 Rule 1: before anything else is opened: a socket or a store that became descriptor 1 would get what
 is printed. Rule 2: `sys.stdin`, `sys.stdout`, `sys.stderr` stay None: nobody reads or hears there.
+Rule 3: whether anybody reads what is printed changes nothing of what is done.
 """
 
 import os
+import sys
+from typing import TextIO
 
 
 def open_missing_files() -> None:
@@ -13,3 +16,30 @@ def open_missing_files() -> None:
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:  # the lowest free one
         os.set_inheritable(descriptor, True)
     os.close(descriptor)
+
+
+def print_line(text: str, *, error: bool = False) -> None:
+    """Print to standard output or error, what it cannot encode as `?`, if anybody reads there."""
+    stream = sys.stderr if error else sys.stdout
+    if stream is None:
+        return
+    try:
+        print(encodable(text, stream), file=stream, flush=True)
+    except (OSError, ValueError):
+        drop_unwritten()
+
+
+def encodable(text: str, stream: TextIO) -> str:
+    """Return `text` with `?` for what the stream's encoding has not. Raises LookupError."""
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    return text.encode(encoding, "replace").decode(encoding)
+
+
+def drop_unwritten() -> None:
+    """Leave nothing in a buffer that the interpreter would complain about at its end."""
+    for descriptor, stream in ((1, sys.stdout), (2, sys.stderr)):
+        try:
+            if stream is not None:
+                stream.flush()
+        except (OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)

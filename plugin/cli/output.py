@@ -29,6 +29,7 @@ from wakebus.broker.errors import (
     UnknownTarget,
     WakebusError,
 )
+from wakebus.broker.system.standard_files import drop_unwritten, open_missing_files, print_line
 
 if TYPE_CHECKING:
     from wakebus.broker.system.text_table import Column
@@ -74,6 +75,10 @@ class Parser(argparse.ArgumentParser):
         echo(f"{self.format_usage()}{self.prog}: {message}\nMore: {self.prog} --help", error=True)
         raise SystemExit(USAGE)
 
+    def _print_message(self, message: str, file: Any = None) -> None:
+        """Print help and version as everything else is printed."""
+        print_line(message.removesuffix("\n"), error=file is not sys.stdout)
+
 
 def _next_word(rest: list[str]) -> str | None:
     """Take the first word from `rest`, behind a `--` any; None where an unknown option stands."""
@@ -107,13 +112,7 @@ def _columns() -> int:
 
 def guarded(name: str, run: Callable[[argparse.Namespace], int], args: argparse.Namespace) -> int:
     """Run a command; an error that was raised on purpose becomes its text and exit status."""
-    if None in (sys.stdin, sys.stdout, sys.stderr):
-        from wakebus.broker.system.standard_files import open_missing_files
-
-        open_missing_files()
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):  # a terminal that cannot show a character shows "?"
-            stream.reconfigure(errors="replace")
+    open_missing_files()
     try:
         status = int(run(args))
     except WakebusError as exc:
@@ -125,7 +124,7 @@ def guarded(name: str, run: Callable[[argparse.Namespace], int], args: argparse.
         status = INTERRUPTED
     except BrokenPipeError:
         status = FAILED
-    _flush()
+    drop_unwritten()
     return status
 
 
@@ -186,13 +185,7 @@ def echo(text: str, *, error: bool = False, styled: bool = False) -> None:
 
     `styled`: its colours and bold are ours, all that a peer or a file wrote in it is `safe`.
     """
-    stream = sys.stderr if error else sys.stdout
-    if stream is None:  # closed by whoever started us
-        return
-    try:
-        print(_safe_but_styled(text) if styled else safe(text), file=stream, flush=True)
-    except (OSError, ValueError):
-        _flush()
+    print_line(_safe_but_styled(text) if styled else safe(text), error=error)
 
 
 def echo_json(value: Mapping[str, Any]) -> None:
@@ -206,16 +199,6 @@ def echo_table(columns: "Sequence[Column]", rows: Iterable[Sequence[str]]) -> No
 
     cleaned = [[safe(cell) for cell in row] for row in rows]
     echo(text_table(columns, cleaned, sys.stdout), styled=True)
-
-
-def _flush() -> None:
-    """Leave nothing in a buffer that the interpreter would complain about at its end."""
-    for descriptor, stream in ((1, sys.stdout), (2, sys.stderr)):
-        try:
-            if stream is not None:
-                stream.flush()
-        except (OSError, ValueError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
 
 
 def safe(text: str) -> str:

@@ -10,6 +10,8 @@ import sys
 import threading
 from typing import TextIO
 
+from wakebus.broker.system.standard_files import encodable
+
 
 class TerminalOutput:
     """Prints texts to `stream` (standard output) without mixing them."""
@@ -31,14 +33,8 @@ class TerminalOutput:
             return "there is no standard output"
         with self._lock:
             try:
-                self._stream.write(f"{_writable(text, self._stream)}\n")
+                self._stream.write(f"{encodable(text, self._stream)}\n")
                 self._stream.flush()
                 return ""
             except (OSError, ValueError, LookupError) as exc:
                 return f"the terminal does not take it: {exc}"
-
-
-def _writable(text: str, stream: TextIO) -> str:
-    """Return `text` with `?` for what the stream's encoding has not."""
-    coding = getattr(stream, "encoding", None) or "utf-8"
-    return text.encode(coding, "replace").decode(coding)

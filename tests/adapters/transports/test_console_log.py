@@ -274,6 +274,14 @@ def test_echo(tmp_path: Path) -> None:
     assert chats(Request("console:alice", b"hi", {"key": "k2"})).status == 200
 
 
+def test_echo_where_a_character_is_missing(tmp_path: Path) -> None:
+    """ADP-8.7: it is shown as `?`, and the file has it."""
+    shown = io.BytesIO()
+    chats = ConsoleLogs(tmp_path, echo=io.TextIOWrapper(shown, "ascii"), now=lambda: NOW)
+    chats(Request("console:alice", "→ hi".encode(), {"key": "k1"}))
+    assert b"? hi" in shown.getvalue() and "→ hi".encode() in log(tmp_path, "alice").read_bytes()
+
+
 def test_no_descriptor_leaks(tmp_path: Path) -> None:
     """Refusals and appends close what they opened."""
     log(tmp_path, "bad").mkdir()

@@ -71,6 +71,24 @@ def test_status_of_a_stopped_broker(bus: Broker) -> None:
     assert not bus.folder.exists()
 
 
+def test_a_broker_whose_words_nobody_reads(bus: Broker) -> None:
+    """PROTOCOL-1.17: it runs, and ends when it is told to."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-P", "-m", "wakebus.broker", "run"]
+    run = subprocess.Popen(command, env=bus.env, stdout=writer, stderr=writer)
+    os.close(writer)
+    until(lambda: run.poll() is not None or bus.command("status").returncode == 0)
+    assert bus.command("stop").returncode == 0 and run.wait(30) == 0
+
+
+def test_a_terminal_that_has_not_every_character(bus: Broker) -> None:
+    """PROTOCOL-1.17: it shows `?`."""
+    root = f"{bus.root}/\N{RIGHTWARDS ARROW}"
+    done = bus.command("status", HERMES_BUS_ROOT=root, PYTHONIOENCODING="latin-1")
+    assert done.returncode == 3 and f"{bus.root}/?/bus" in done.stdout and not done.stderr
+
+
 def test_ten_starts_at_once_make_one_broker(bus: Broker) -> None:
     """PROTOCOL-1.2: all of them succeed and name the same process."""
     command = [sys.executable, "-P", "-m", "wakebus.broker", "start"]

@@ -112,6 +112,8 @@ def test_only_the_called_verb_is_loaded(desk: Desk, words: tuple[str, ...]) -> N
         assert {name for name in loaded if name.startswith("wakebus.")} == {
             "wakebus.broker",
             "wakebus.broker.errors",
+            "wakebus.broker.system",
+            "wakebus.broker.system.standard_files",
             "wakebus.plugin",
             "wakebus.plugin.cli",
             "wakebus.plugin.cli.main",

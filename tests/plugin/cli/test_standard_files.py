@@ -1,4 +1,4 @@
-"""Commands that are started without standard input, output and error."""
+"""Commands that are started without standard input, output and error, or that nobody reads."""
 
 import itertools
 import os
@@ -55,3 +55,51 @@ def test_a_listener(desk: Desk, name: str, closed: str) -> None:
     listener.send_signal(signal.SIGTERM)
     _, err = listener.communicate(timeout=30)
     assert b"Traceback" not in err and b"Exception" not in err, err
+
+
+SHOWN = [
+    "wakebus",
+    "wakebus --version",
+    "wakebus endpoints",
+    "wakebus endpoints --json",
+    "wakebus dead list",
+    "wakebus inbox {name}",
+    "wakebus resume",
+    "wakebus channels",
+    "wakebus settings list",
+    "wakebus rules check",
+    "wakebus broker status",
+    "wakebus broker status --json",
+    "notify-hermes --to {name} hi",
+    "notify-hermes --to nobody-here hi",
+    "hermes-busd status",
+    "hermes-busd start",
+    "notify-hermes --help",
+    "notify-agent --help",
+    "hermes-busd --help",
+    "wakebus dead list --help",
+]
+
+
+@pytest.mark.parametrize("line", SHOWN)
+def test_nobody_reads(desk: Desk, name: str, line: str) -> None:
+    """PROTOCOL-1.17: `… | head`: the status is the same, and there is no word about a pipe."""
+    desk.declare(name)
+    words = line.format(name=name).split()
+    read = desk.run(*words)
+    for unbuffered in ("", "1"):
+        reader, writer = os.pipe()
+        os.close(reader)
+        env = {**desk.env, "PYTHONUNBUFFERED": unbuffered}
+        run = subprocess.Popen(
+            words, env=env, cwd=desk.root, stdout=writer, stderr=subprocess.PIPE, text=True
+        )
+        os.close(writer)
+        assert (run.communicate(timeout=60)[1], run.returncode) == (read.err, read.status)
+
+
+@pytest.mark.parametrize("command", ["wakebus", "notify-hermes", "notify-agent", "hermes-busd"])
+def test_help_where_a_character_is_missing(desk: Desk, command: str) -> None:
+    """PROTOCOL-1.17: it is shown as `?`."""
+    done = desk.run(command, "--help", env={"PYTHONIOENCODING": "ascii"})
+    assert done.status == 0 and done.out.startswith("usage:") and not done.err
