@@ -12,14 +12,12 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from weakref import WeakKeyDictionary
 
+from wakebus.plugin.hermes.runtime import Runtime, all_runtimes
 from wakebus.plugin.hermes.shared.context_injection import ContextInjection, hermes_limit
 from wakebus.plugin.hermes.shared.host_calls import ask_host
-
-if TYPE_CHECKING:
-    from wakebus.plugin.hermes.runtime import Runtime
 
 log = logging.getLogger("wakebus")
 
@@ -96,7 +94,7 @@ def _never_raises(hook: Hook) -> Hook:
 class Hooks:
     """The callbacks of one process's Runtime. Made again, it goes on where the last one was."""
 
-    def __init__(self, runtime: "Runtime") -> None:
+    def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
         self._state = _state_of(runtime)
 
@@ -116,8 +114,14 @@ class Hooks:
 
     @_never_raises
     def pre_gateway_dispatch(self, event: Any = None, **_: Any) -> None:
-        """A person's message arrives; Hermes does with it what it would do without us."""
-        ask_host(self._runtime.host, "on_message", event)
+        """
+        A person's message arrives; Hermes does with it what it would do without us.
+
+        It asks the profile whose bot heard it, and may run the turn in another (`profile_routes`,
+        gateway/session_identity.py:222 of 0.22.2): each host knows what is its own.
+        """
+        for one in {self._runtime, *all_runtimes()}:
+            ask_host(one.host, "on_message", event)
 
     @_never_raises
     def pre_llm_call(

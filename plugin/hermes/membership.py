@@ -16,10 +16,11 @@ from typing import Any, Final
 
 from wakebus.broker import Client, Delivery, Later, Refusal
 from wakebus.broker.errors import NameTaken, NotRunning, WakebusError
-from wakebus.broker.paths import bus_dir, hermes_home, stop_mark
+from wakebus.broker.paths import bus_dir, stop_mark
 from wakebus.plugin.hermes.endpoint_name import endpoint_name, profile_of
 from wakebus.plugin.hermes.host_api.choose import Inject, gateway_api, terminal_api
 from wakebus.plugin.hermes.host_api.protocol import LiveHost
+from wakebus.plugin.hermes.profile_home import ProfileHome
 from wakebus.plugin.hermes.shared.turn_tracker import TurnTracker
 from wakebus.plugin.prompt.pending_context import Context, context_file
 from wakebus.plugin.receive.answers import Answers
@@ -29,7 +30,7 @@ from wakebus.plugin.receive.host import Host
 from wakebus.plugin.receive.maintenance import Maintenance, print_warnings, start_broker
 from wakebus.plugin.receive.message_file import remove_stale_files
 from wakebus.plugin.receive.terminal_output import TerminalOutput
-from wakebus.plugin.rules.load import RulesFile
+from wakebus.plugin.rules.load import NAME, RulesFile
 
 log = logging.getLogger("wakebus")
 
@@ -46,20 +47,24 @@ class Membership:
     """
     `live` on the bus. `endpoint`: "" until registered; `lost`: why the name is no longer ours.
 
-    `in_hand`: messages that are being worked on. `profile`, `inject`: what Hermes gave at
-    `register`; `tracker`: which of its turns are ours; `fail` is told what the user should know.
+    `in_hand`: messages that are being worked on. `home`: the profile's; `told_name`, `inject`: what
+    Hermes gave at `register`; `tracker`: which of its turns are ours; `fail` is told what the user
+    should know.
     """
 
     def __init__(
         self,
         live: LiveHost,
-        profile: str,
+        home: ProfileHome,
+        told_name: str,
         inject: Inject | None,
         tracker: TurnTracker,
         fail: Callable[[str], None],
         make_host: MakeHost | None = None,
     ) -> None:
-        self.live, self._profile, self._inject = live, profile, inject
+        self.live, self._inject = live, inject
+        self._home, self._told_name = home, told_name
+        self._rules_path = home.path / NAME
         self._tracker, self._fail = tracker, fail
         self._make_host = make_host or self._host
         self.rules: RulesFile | None = None
@@ -81,7 +86,7 @@ class Membership:
     def join(self) -> None:
         """Be on the bus when this returns. Raises WakebusError: call it again later."""
         if self.rules is None:
-            self.rules = RulesFile(on_error=self._on_rules_error)
+            self.rules = RulesFile(self._rules_path, on_error=self._on_rules_error)
             print_warnings(self.rules.current(), self._say)
         if self.client is None:
             self._ensure_broker()
@@ -116,9 +121,9 @@ class Membership:
     def _name(self, rules: RulesFile) -> str:
         found = endpoint_name(
             self.live.mode,
-            given=os.environ.get("HERMES_BUS_ENDPOINT", ""),
+            given=os.environ.get("HERMES_BUS_ENDPOINT", "") if self._home.launched else "",
             ruled=rules.current().endpoint or "",
-            profile=profile_of(str(hermes_home()), self._profile),
+            profile=profile_of(str(self._home.path), self.live.profile or self._told_name),
         )
         if found.note and found.note != self._name_note:
             self._name_note = found.note
@@ -147,9 +152,10 @@ class Membership:
             cli = CliHost(terminal, endpoint, answers, self._tracker, stop)
             return cli, CliOutput(terminal.printer)
         from wakebus.plugin.hermes.gateway.host import GatewayHost
-        from wakebus.plugin.hermes.shared.turn_grant import granted
+        from wakebus.plugin.hermes.shared.turn_grant import TurnGrant
 
-        hermes = gateway_api(live.object, self._inject)
+        hermes = gateway_api(live.object, self._inject, live.profile, self._home.key)
+        granted = TurnGrant(self._home.path)
         gateway = GatewayHost(hermes, endpoint, answers, self._tracker, granted, stop)
         return gateway, TerminalOutput()
 
@@ -159,6 +165,8 @@ class Membership:
             pid = error.data.get("pid")
             holder = f"process {pid}" if pid else "another process"
             step = "it is taken as soon as that ends; to have two, set HERMES_BUS_ENDPOINT"
+            if pid == os.getpid():  # another profile's
+                step = f"it is this process; to have two, set bus.endpoint in {self._rules_path}"
             return f"not on the bus: {holder} has the name ({error.text}); {step}"
         step = str(error.data.get("step") or "")
         return f"not on the bus yet: {error.text}{'; ' if step else ''}{step}"

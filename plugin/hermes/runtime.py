@@ -1,22 +1,27 @@
 """
-The one part of wakebus in a process of Hermes: `runtime()`.
+The part of wakebus in a process of Hermes, one for each profile that it is registered for.
 
-Rule 1: its thread waits until the process turns out to be one that listens (host_api/choose.py),
-and opens nothing before. Rule 2: what goes wrong is one line in the log, is tried again, and stops
-neither Hermes nor the thread. Rule 3: it ends when its gateway or CLI does, at exit within 2 s, and
-gives back what was not finished. Rule 4: a forked child has no part in it.
+Rule 1: its thread waits until the process turns out to be one that listens for this profile
+(host_api/choose.py), and opens nothing before. Rule 2: what goes wrong is one line in the log, is
+tried again, and stops neither Hermes nor the thread. Rule 3: it ends when its gateway or CLI does,
+or Hermes unloads the plugin; at exit all end within 2 s; what was not finished is given back. Rule
+4: a forked child has no part in it. Rule 5: nothing is shared between profiles but the process.
 """
 
 import atexit
 import logging
 import os
 import threading
+import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakSet
 
 from wakebus.broker.errors import NameTaken, WakebusError
 from wakebus.plugin.hermes.host_api.choose import Inject, find_live
 from wakebus.plugin.hermes.host_api.protocol import LiveHost
+from wakebus.plugin.hermes.profile_home import ProfileHome, profile_home
 from wakebus.plugin.hermes.shared.turn_tracker import TurnTracker
 
 if TYPE_CHECKING:  # loaded once the process is known to listen
@@ -39,40 +44,48 @@ FindLive = Callable[[], LiveHost | None]
 
 class Runtime:
     """
-    What hooks, tools and /bus know of this process. Thread-safe.
+    What hooks, tools and /bus know of a profile in this process. Thread-safe.
 
-    `profile`, `inject`: what Hermes gave at `register`. `tracker`: which of its turns are ours.
-    `membership`: this process on the bus, None where it does not listen, or not yet. `sent`: how
-    many messages the tools have sent. `error`: what went wrong last, "" once it is well.
-    `find_live`, `make_host` are replaced by tests.
+    `home`: the profile's. `told_name`, `inject`: what Hermes gave at `register`. `tracker`: which
+    of its turns are ours. `membership`: the profile on the bus, None where it does not listen, or
+    not yet. `sent`: how many messages the tools have sent. `error`: what went wrong last, "" once
+    it is well. `find_live`, `make_host` are replaced by tests.
     """
 
     def __init__(
-        self, find_live: FindLive = find_live, make_host: "MakeHost | None" = None
+        self,
+        find_live: FindLive | None = None,
+        make_host: "MakeHost | None" = None,
+        home: ProfileHome | None = None,
     ) -> None:
-        self.profile, self.inject = "", None
+        self.home = home or profile_home(None)
+        self.told_name, self.inject = "", None
         self.tracker = TurnTracker()
         self.sent = 0
         self.error = ""
-        self._find_live, self._make_host = find_live, make_host
+        self._find_live, self._make_host = find_live or self._find_here, make_host
         self.membership: Membership | None = None
         self._reset()
         self._pid = os.getpid()
-        os.register_at_fork(after_in_child=self._forked)
-        atexit.register(self.stop)
+        _everywhere.add(self)
 
     inject: Inject | None
 
     def _reset(self) -> None:
         self._lock = threading.Lock()
+        self._wanted = False
         self._stopping, self._ended = threading.Event(), threading.Event()
         self._retry = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def _forked(self) -> None:
+    def forget_parent(self) -> None:
+        """In a forked child: nothing of it is here."""
         self._reset()
         self.membership, self.error = None, ""
         self.tracker = TurnTracker()
+
+    def _find_here(self) -> LiveHost | None:
+        return find_live(home=self.home.key)
 
     # --- what others ask ------------------------------------------------------------------
 
@@ -120,34 +133,64 @@ class Runtime:
     # --- its thread -----------------------------------------------------------------------
 
     def start(self) -> None:
-        """Start the thread, unless it runs, or this is a forked child."""
+        """Be on the bus from now on; does nothing twice, nor in a forked child."""
         with self._lock:
-            ours = os.getpid() == self._pid and not self._stopping.is_set()
-            if self._thread is None and ours:
+            if os.getpid() != self._pid:
+                return
+            self._wanted = True
+            if self._thread is None:
+                self._stopping.clear()
+                self._ended.clear()
                 self._thread = threading.Thread(target=self._run, name="wakebus", daemon=True)
                 self._thread.start()
 
     def stop(self) -> None:
-        """Leave the bus; return when that is done, or after 2 s."""
-        if os.getpid() != self._pid:
-            return
-        self._stopping.set()
-        self._retry.set()
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._ended.wait(STOP_S)
+        """
+        Leave the bus, until `start`; return when that is done, or after 2 s.
+
+        Hermes's event loop is not kept waiting.
+        """
+        self.begin_to_leave()
+        if not _runs_a_loop():
+            self.wait_until_left(STOP_S)
+
+    def begin_to_leave(self) -> None:
+        """Begin to leave the bus."""
+        with self._lock:
+            if os.getpid() == self._pid:
+                self._wanted = False
+                self._stopping.set()
+                self._retry.set()
+
+    def wait_until_left(self, seconds: float) -> None:
+        """Return once it has left the bus, or after so many seconds."""
+        if self._thread not in (None, threading.current_thread()) and os.getpid() == self._pid:
+            self._ended.wait(seconds)
 
     def retry_now(self) -> None:
         """Try again now what is waiting to be tried again: somebody needs it."""
         self._retry.set()
 
     def _run(self) -> None:
-        try:
-            while (found := self._wait_for_life()) is not None:
-                self._live(found)
-        except Exception as exc:
-            self._fail(f"{type(exc).__name__}: {exc}")
-        finally:
-            self._ended.set()
+        again = True
+        while again:
+            try:
+                while (found := self._wait_for_life()) is not None:
+                    self._live(found)
+            except Exception as exc:
+                self._fail(f"{type(exc).__name__}: {exc}")
+            again = self._is_wanted_again()
+
+    def _is_wanted_again(self) -> bool:
+        """Whether it was started while it left; else the thread is no more."""
+        with self._lock:
+            again = self._wanted and self._stopping.is_set()
+            if again:
+                self._stopping.clear()
+            else:
+                self._thread = None
+                self._ended.set()
+            return again
 
     def _wait_for_life(self) -> LiveHost | None:
         looks = 0
@@ -162,8 +205,9 @@ class Runtime:
         """Be on the bus for as long as `found` lives."""
         from wakebus.plugin.hermes.membership import Membership
 
+        _stop_first_at_exit()
         member = Membership(
-            found, self.profile, self.inject, self.tracker, self._fail, self._make_host
+            found, self.home, self.told_name, self.inject, self.tracker, self._fail, self._make_host
         )
         self.membership = member
         try:
@@ -205,8 +249,8 @@ class Runtime:
     def _over(self, member: "Membership") -> bool:
         if self._stopping.is_set():
             return True
-        found = self._alive()
-        return found is None or found.object is not member.live.object
+        found, live = self._alive(), member.live
+        return found is None or found.object is not live.object or found.profile != live.profile
 
     def _alive(self) -> LiveHost | None:
         try:
@@ -223,12 +267,62 @@ class Runtime:
 
 
 _made = threading.Lock()
-_runtimes: list[Runtime] = []
+_runtimes: dict[Path, Runtime] = {}
+_everywhere: "WeakSet[Runtime]" = WeakSet()
 
 
-def runtime() -> Runtime:
-    """Return the process's one Runtime; made at the first call."""
+def runtime_of(home: Path | None) -> Runtime:
+    """Return the Runtime of a profile, made at the first call. `home`: None for the process's."""
+    found = profile_home(home)
     with _made:
-        if not _runtimes:
-            _runtimes.append(Runtime())
-        return _runtimes[0]
+        if found.key not in _runtimes:
+            _runtimes[found.key] = Runtime(home=found)
+        return _runtimes[found.key]
+
+
+def all_runtimes() -> list[Runtime]:
+    """Return the Runtimes of this process's profiles."""
+    with _made:
+        return list(_runtimes.values())
+
+
+def client_of(home: Path | None) -> "Client | None":
+    """Return the connection of the profile at `home` (None: any), or of who speaks for all."""
+    known = all_runtimes()
+    of_home = [one for one in known if home in (None, one.home.key)]
+    of_all = [one for one in known if one.membership and not one.membership.live.profile]
+    return next((one.client for one in (*of_home, *of_all)), None)
+
+
+def _runs_a_loop() -> bool:
+    import asyncio  # not in those that end at once
+
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+def _stop_all() -> None:
+    until = time.monotonic() + STOP_S
+    running = list(_everywhere)
+    for one in running:
+        one.begin_to_leave()
+    for one in running:
+        one.wait_until_left(max(0.0, until - time.monotonic()))
+
+
+def _stop_first_at_exit() -> None:
+    """Leave before what was loaded until now ends children: a command of ours would have failed."""
+    atexit.unregister(_stop_all)
+    atexit.register(_stop_all)
+
+
+def _forget_parents() -> None:
+    for one in list(_everywhere):
+        one.forget_parent()
+
+
+atexit.register(_stop_all)
+os.register_at_fork(after_in_child=_forget_parents)

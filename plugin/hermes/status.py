@@ -6,6 +6,7 @@ Rule 3: what is missing names the line that turns it on, or the next step.
 """
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from wakebus.broker.address import read_address
@@ -64,7 +65,7 @@ def _listening(runtime: "Runtime", member: "Membership") -> StatusFacts:
     if member.client is not None:
         facts["connected"] = member.client.connected(0)
     if member.live.mode == "gateway":
-        facts["gateway_turns"] = _grant_facts()
+        facts["gateway_turns"] = _grant_facts(runtime.home.path)
     if member.context is not None:
         facts["waiting_context"] = _waiting(member)
     facts |= {"in_hand": member.in_hand, "turns_open": runtime.tracker.count()}
@@ -84,10 +85,11 @@ def _rules_facts(member: "Membership") -> StatusFacts:
     )
 
 
-def _grant_facts() -> StatusFacts:
-    from wakebus.plugin.hermes.shared.turn_grant import HOW_TO_GRANT, granted
+def _grant_facts(home: Path) -> StatusFacts:
+    from wakebus.plugin.hermes.shared.turn_grant import TurnGrant
 
-    return {"on": True} if granted() else {"on": False, "turn_on": HOW_TO_GRANT}
+    granted = TurnGrant(home)
+    return {"on": True} if granted() else {"on": False, "turn_on": granted.how}
 
 
 def _waiting(member: "Membership") -> Mapping[str, int] | str:

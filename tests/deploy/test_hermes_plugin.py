@@ -32,11 +32,11 @@ def load() -> Any:
 @pytest.fixture
 def registered(monkeypatch: pytest.MonkeyPatch) -> Iterator[Ctx]:
     """What `register` has given to Hermes."""
-    monkeypatch.setattr(runtimes, "_runtimes", [])
+    monkeypatch.setattr(runtimes, "_runtimes", {})
     ctx = Ctx()
     hermes.register(ctx)
     yield ctx
-    runtimes.runtime().stop()
+    runtimes.runtime_of(None).stop()
 
 
 def manifest(folder: Path) -> dict[str, Any]:

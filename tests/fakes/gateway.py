@@ -12,6 +12,7 @@ from wakebus.broker import Client
 from wakebus.plugin.hermes.gateway.host import GatewayHost
 from wakebus.plugin.hermes.gateway.turn import Intervals
 from wakebus.plugin.hermes.host_api.choose import gateway_api
+from wakebus.plugin.hermes.shared.turn_grant import TurnGrant
 from wakebus.plugin.prompt.pending_context import Context, context_file
 from wakebus.plugin.receive.answers import Answers
 from wakebus.plugin.receive.dispatch import Dispatch
@@ -21,8 +22,19 @@ from wakebus.plugin.rules.load import RulesFile
 QUICK = Intervals(look=0.01, settle=0.3, delivery=20.0)
 
 
+class Granted(TurnGrant):
+    """The owner's grant, `on` or not."""
+
+    def __init__(self, on: bool = True) -> None:
+        super().__init__(Path("/nobody/.hermes"))
+        self.on = on
+
+    def __call__(self) -> bool:
+        return self.on
+
+
 class Gateway:
-    """`town`'s gateway as endpoint `name`. `granted`: whether it may start turns."""
+    """`town`'s gateway as endpoint `name`. `grant.on`: whether it may start turns."""
 
     def __init__(
         self,
@@ -35,7 +47,7 @@ class Gateway:
         inject: Any = None,
         intervals: Intervals | None = None,
     ) -> None:
-        self.name, self.town, self.granted = name, town, True
+        self.name, self.town, self.grant = name, town, Granted()
         self.stop, self.printed = threading.Event(), io.StringIO()
         self.client = Client(address)
         answers = Answers(self.client, name, self.stop)
@@ -44,7 +56,7 @@ class Gateway:
             name,
             answers,
             town.tracker,
-            lambda: self.granted,
+            self.grant,
             self.stop,
             environ or {},
             intervals or QUICK,

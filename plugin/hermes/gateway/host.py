@@ -27,11 +27,11 @@ from wakebus.plugin.hermes.gateway.conversations import (
     channel_token,
 )
 from wakebus.plugin.hermes.gateway.live_send import LiveSender
-from wakebus.plugin.hermes.gateway.session_routing import UNGRANTED, SessionRouter
+from wakebus.plugin.hermes.gateway.session_routing import SessionRouter
 from wakebus.plugin.hermes.gateway.turn import SILENT, GatewayTurns, Intervals, is_silent
 from wakebus.plugin.hermes.host_api.protocol import GatewayApi, platform_name
 from wakebus.plugin.hermes.shared.bounded_map import BoundedMap
-from wakebus.plugin.hermes.shared.turn_grant import HOW_TO_GRANT
+from wakebus.plugin.hermes.shared.turn_grant import TurnGrant
 from wakebus.plugin.hermes.shared.turn_tracker import TurnTracker
 from wakebus.plugin.processes.cancel import Cancel
 from wakebus.plugin.receive.answers import Answers, not_sent, unsent
@@ -73,13 +73,13 @@ class GatewayHost:
         endpoint: str,
         answers: Answers,
         tracker: TurnTracker,
-        granted: Callable[[], bool],
+        granted: TurnGrant,
         stop: threading.Event,
         environ: Mapping[str, str] = os.environ,
         intervals: Intervals | None = None,
     ) -> None:
         self._hermes, self._endpoint, self._answers = hermes, endpoint, answers
-        self._tracker = tracker
+        self._tracker, self._granted = tracker, granted
         self._conversations = Conversations(hermes, environ)
         self._sent_from, self._routed = BoundedMap(MAX_SENT), BoundedMap(MAX_ROUTED)
         self._router = SessionRouter(
@@ -102,9 +102,9 @@ class GatewayHost:
         found, whose = routed
         if whose is not None:
             self._routed.put(whose.key, whose)
-        if found.note == UNGRANTED and not self._explained:
+        if found.note == self._router.ungranted and not self._explained:
             self._explained = True
-            log.warning("gateway turns are off; what would start one waits. %s", HOW_TO_GRANT)
+            log.warning("gateway turns are off; what would start one waits. %s", self._granted.how)
         return found
 
     def show(self, delivery: Delivery, text: str, what: str = "print") -> Told:
@@ -179,7 +179,8 @@ class GatewayHost:
     def on_message(self, event: Any) -> None:
         """A message arrived (pre_gateway_dispatch, before Hermes asks for anybody's right)."""
         source = getattr(event, "source", None)
-        if source is not None and not getattr(event, "internal", False):
+        heard = source is not None and not getattr(event, "internal", False)
+        if heard and self._hermes.is_ours(source):
             self._conversations.remember_speaker(source)
             if (key := self._hermes.key_of(source)) and self._person_wrote.get(key) is not None:
                 self._person_wrote.put(key, True)

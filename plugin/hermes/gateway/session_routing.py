@@ -27,14 +27,13 @@ from wakebus.plugin.hermes.gateway.conversations import (
     channel_token,
 )
 from wakebus.plugin.hermes.host_api.protocol import platform_name
-from wakebus.plugin.hermes.shared.turn_grant import HOW_TO_GRANT
+from wakebus.plugin.hermes.shared.turn_grant import TurnGrant
 from wakebus.plugin.rules.match import Plan, is_notice
 
 AGAIN_S: Final = 3.0  # until what is not there now is looked for again
 NOWHERE: Final = "it names neither channel nor session: kept in the inbox (`wakebus inbox`)"
 _TO_CHAT: Final = frozenset({"channel", "both", "home"})  # `reply`: the chat has the answer
 _ENDED: Final = "it may have ended; send to a channel (platform:chat_id) instead"
-UNGRANTED: Final = f"no turn, it waits for the session's next one: {HOW_TO_GRANT}"
 
 
 class Unroutable(Exception):
@@ -44,18 +43,20 @@ class Unroutable(Exception):
 class SessionRouter:
     """
     `sent_from`: the session key from which a message with this id was sent, or "". `unreachable`:
-    why the courier could not take an answer to a channel, or "".
+    why the courier could not take an answer to a channel, or "". `ungranted`: what is noted of a
+    message that would start a turn.
     """
 
     def __init__(
         self,
         conversations: Conversations,
-        granted: Callable[[], bool],
+        granted: TurnGrant,
         sent_from: Callable[[str], str],
         unreachable: Callable[[Delivery, str], str],
     ) -> None:
         self._conversations, self._hermes = conversations, conversations.hermes
         self._granted, self._sent_from, self._unreachable = granted, sent_from, unreachable
+        self.ungranted = f"no turn, it waits for the session's next one: {granted.how}"
 
     def route(
         self, delivery: Delivery, plan: Plan
@@ -81,7 +82,7 @@ class SessionRouter:
         message = delivery.message
         turn = plan.wake == "immediate"
         if turn and not self._granted():
-            plan, turn = plan._replace(wake="next_turn", note=UNGRANTED), False
+            plan, turn = plan._replace(wake="next_turn", note=self.ungranted), False
         if (why := self._hermes.away()) and (turn or not self._hermes.has_sessions()):
             return Later(AGAIN_S, why)
         found = self._conversation_for(message, plan, turn)

@@ -12,32 +12,63 @@ taken; this file is loaded in every process of Hermes.
 import inspect
 import sys
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from wakebus.plugin.hermes.host_api.protocol import GatewayApi, LiveHost, TerminalApi
+from wakebus.plugin.hermes.host_api.served_profiles import served_profile
 
 Inject = Callable[..., Any]
 
 
-def find_live(modules: Mapping[str, Any] | None = None) -> LiveHost | None:
-    """Return what is alive in this process now, or None. `modules`: default `sys.modules`."""
+def find_live(
+    modules: Mapping[str, Any] | None = None, home: Path | None = None
+) -> LiveHost | None:
+    """
+    Return what is alive in this process now for the profile of `home`, or None.
+
+    `modules`: default `sys.modules`; `home`: resolved, None for whatever the process has.
+    """
     loaded = sys.modules if modules is None else modules
     if (runner := _runner(loaded)) is not None:
-        return LiveHost("gateway", runner)
-    if (cli := _cli(loaded)) is not None:
+        profile = served_profile(runner, home)
+        return None if profile is None else LiveHost("gateway", runner, profile)
+    if (cli := _cli(loaded, home)) is not None:
         return LiveHost("cli", cli)
     return None
 
 
-def gateway_api(runner: Any, inject: Inject | None = None) -> GatewayApi:
-    """Return the way to a gateway. `inject`: `ctx.inject_message`, where there is one."""
+def home_of(ctx: Any) -> Path | None:
+    """Return the home of the profile that a plugin is registered for; None: the process's own."""
+    found = getattr(getattr(ctx, "_manager", None), "home_path", None)  # hermes_cli/plugins.py:1162
+    return Path(found) if found else None
+
+
+def home_now(modules: Mapping[str, Any] | None = None) -> Path | None:
+    """Return the home of the profile for which the task at hand runs; None where nobody says."""
+    loaded = sys.modules if modules is None else modules
+    home = _called(getattr(loaded.get("hermes_constants"), "get_hermes_home", None))
+    return Path(home).resolve() if home else None
+
+
+def gateway_api(
+    runner: Any, inject: Inject | None = None, profile: str = "", home: Path | None = None
+) -> GatewayApi:
+    """
+    Return the way to a gateway. `inject`: `ctx.inject_message`, where there is one.
+
+    `profile`, `home`: whose part of it, "" for all that it has (LiveHost).
+    """
+    from wakebus.plugin.hermes.host_api.profile_part import ProfilePart
+
+    part = ProfilePart(runner, profile, home)
     if inject is not None and _takes_session(inject):
         from wakebus.plugin.hermes.host_api.public_gateway import PublicGateway
 
-        return PublicGateway(runner, inject)
+        return PublicGateway(runner, inject, part)
     from wakebus.plugin.hermes.host_api.private_gateway import PrivateGateway
 
-    return PrivateGateway(runner)
+    return PrivateGateway(runner, part)
 
 
 def terminal_api(cli: Any) -> TerminalApi:
@@ -71,12 +102,17 @@ def _runner(modules: Mapping[str, Any]) -> Any:
     return None if _called(getattr(shutdown, "is_set", None)) else runner
 
 
-def _cli(modules: Mapping[str, Any]) -> Any:
+def _cli(modules: Mapping[str, Any], home: Path | None) -> Any:
     """
-    `HermesCLI.run()` publishes itself (cli.py:13098); since 0.20 so does the one-shot
-    `hermes chat -q` (hermes_cli/cli_single_query.py:505), which answers nobody else.
+    `HermesCLI.run()` publishes itself to its profile's manager (cli.py:13098); since 0.20 so does
+    the one-shot `hermes chat -q` (hermes_cli/cli_single_query.py:505), which answers nobody else.
     """
-    manager = _called(getattr(modules.get("hermes_cli.plugins"), "get_plugin_manager", None))
+    plugins = modules.get("hermes_cli.plugins")
+    managers = getattr(plugins, "_plugin_managers_by_home", None)  # hermes_cli/plugins.py:1592
+    if managers is None or home is None:
+        manager = _called(getattr(plugins, "get_plugin_manager", None))
+    else:
+        manager = managers.get(home)
     cli = getattr(manager, "_cli_ref", None)
     ends = any(getattr(cli, name, False) is True for name in ("_should_exit", "_single_query_mode"))
     return None if ends else cli

@@ -1,5 +1,5 @@
 """
-A gateway of hermes-agent 0.19.0, by looking inside its GatewayRunner.
+A gateway by looking inside its GatewayRunner: hermes-agent 0.19.0; a profile's part of a newer one.
 
 Rule 1: every private name is looked up with a default: it may be missing, half built, or of another
 Hermes. Rule 2: nothing of Hermes is imported; a module that it has not loaded is not there. Rule 3:
@@ -24,12 +24,12 @@ from wakebus.plugin.hermes.host_api.adapter_limits import (
 )
 from wakebus.plugin.hermes.host_api.heard_log import hearing
 from wakebus.plugin.hermes.host_api.loop_calls import call_on_loop
+from wakebus.plugin.hermes.host_api.profile_part import ProfilePart, profile_of_key
 from wakebus.plugin.hermes.host_api.protocol import (
     CHAT_TYPES,
     CannotBegin,
     StoredSession,
     Unreachable,
-    platform_name,
 )
 
 T = TypeVar("T")
@@ -43,34 +43,24 @@ STOP: Final = "Stop requested"
 CONFIRM_S: Final = 300.0  # tools/slash_confirm.py:48: later a confirmation no longer counts
 # Of 0.20 and later (gateway/authz_mixin.py:285 of 0.22.2), and of 0.19 (authz_mixin.py:76).
 _ADAPTER_OF_SOURCE: Final = ("_delivery_adapter_for", "_adapter_for_source")
+# Of 0.20 and later, in the scope of the profile whose bot it is (gateway/run.py:4020 of 0.22.2).
+_MAY_TALK: Final = ("_is_user_authorized_for_source", "_is_user_authorized")
 CAME_BETWEEN: Final = "a person's turn came in between"
 _ORIGINAL: Final = "wakebus_original"
 _LISTENER: Final = "wakebus_listener"
 
 
 class PrivateGateway:
-    """See protocol.GatewayApi. `runner`: the live GatewayRunner."""
+    """See protocol.GatewayApi. `runner`: the live GatewayRunner; `part`: what of it is ours."""
 
-    def __init__(self, runner: Any) -> None:
-        self._runner = runner
+    def __init__(self, runner: Any, part: ProfilePart | None = None) -> None:
+        self._runner, self._part = runner, part or ProfilePart(runner)
 
     # --- who is where ---------------------------------------------------------------------
 
     def platforms(self) -> tuple[str, ...]:
         """Return the names of this gateway's platforms, enabled or connected."""
-        return tuple(self._members())
-
-    def _members(self) -> dict[str, Any]:
-        """Return Hermes's Platform members, by name."""
-        runner = self._runner
-        enabled = getattr(getattr(runner, "config", None), "platforms", None) or {}
-        found = [member for member, own in dict(enabled).items() if getattr(own, "enabled", False)]
-        for adapters in (
-            getattr(runner, "adapters", None),
-            *dict(getattr(runner, "_profile_adapters", None) or {}).values(),
-        ):
-            found.extend(dict(adapters or {}))
-        return {platform_name(member): member for member in found}
+        return tuple(self._part.platforms())
 
     def has_sessions(self) -> bool:
         """Return whether the store is there yet."""
@@ -79,14 +69,20 @@ class PrivateGateway:
     def sessions(self) -> list[StoredSession]:
         """Return the stored sessions that have a source, newest first (gateway/session.py:2473)."""
         listed = getattr(getattr(self._runner, "session_store", None), "list_sessions", None)
-        found = [_stored(entry) for entry in (listed() if callable(listed) else [])]
+        found = [self._stored(entry) for entry in (listed() if callable(listed) else [])]
         return [stored for stored in found if stored is not None]
+
+    def _stored(self, entry: Any) -> StoredSession | None:
+        key = str(getattr(entry, "session_key", None) or "")
+        if getattr(entry, "origin", None) is None or not self._part.owns(key):
+            return None
+        return StoredSession(key, self._part.stored_source(entry))
 
     def session_of(self, session_id: str) -> StoredSession | None:
         """Return the session whose history has this id now (gateway/session.py:2487)."""
         store = getattr(self._runner, "session_store", None)
         find = getattr(store, "lookup_by_session_id", None)
-        return _stored(find(session_id)) if callable(find) and session_id else None
+        return self._stored(find(session_id)) if callable(find) and session_id else None
 
     def key_of(self, source: Any) -> str:
         """Return the session key that Hermes gives a source (gateway/run.py:3830), or ""."""
@@ -96,9 +92,17 @@ class PrivateGateway:
         except Exception:
             return ""
 
+    def is_ours(self, source: Any) -> bool:
+        """Return whether what is said there is for this profile."""
+        return self._part.owns(self.key_of(source)) if self._part.name else True
+
+    def profile_of(self, key: str) -> str:
+        """Return the profile that a session key is of, "" where it is ours or says none."""
+        return "" if self._part.owns(key) else profile_of_key(key)
+
     def may_talk(self, source: Any) -> bool:
-        """Return whether this person may talk to the agent now (authz_mixin.py:250)."""
-        check = getattr(self._runner, "_is_user_authorized", None)
+        """Return whether this person may talk to the agent now, as the bot that heard them says."""
+        check = _first(self._runner, _MAY_TALK)
         try:
             return callable(check) and check(source) is True
         except Exception:  # half built; then nobody
@@ -106,8 +110,10 @@ class PrivateGateway:
 
     def home(self, platform: str) -> tuple[str, str] | None:
         """Return chat and thread of the configured HomeChannel (gateway/config.py:967)."""
+        if self._part.name:  # /sethome of any profile changes it (slash_commands.py:656 of 0.22.2)
+            return None
         find = getattr(getattr(self._runner, "config", None), "get_home_channel", None)
-        member = self._members().get(platform.lower())
+        member = self._part.platforms().get(platform.lower())
         found = find(member) if callable(find) and member is not None else None
         chat = getattr(found, "chat_id", None)
         return (str(chat), str(getattr(found, "thread_id", None) or "")) if chat else None
@@ -115,21 +121,23 @@ class PrivateGateway:
     def owner_source(self, channel: Channel, chat_type: str) -> Any:
         """Return a source of nobody for the owner's home channel, or None."""
         make = getattr(sys.modules.get("gateway.session"), "SessionSource", None)
-        member = self._members().get(channel.platform.lower())
+        member = self._part.platforms().get(channel.platform.lower())
         if not callable(make) or member is None:
             return None
-        return make(
+        source = make(
             platform=member,
             chat_id=channel.chat_id,
             chat_type=chat_type,
             thread_id=channel.thread,
         )
+        return self._part.marked(source)
 
     def chat_type(self, channel: Channel) -> str:
         """Return the chat's type by Hermes's channel directory, else by its platform, or ""."""
         look = getattr(sys.modules.get("gateway.channel_directory"), "lookup_channel_type", None)
         try:
-            found = look(channel.platform.lower(), channel.chat_id) if callable(look) else ""
+            with self._part.at_home():
+                found = look(channel.platform.lower(), channel.chat_id) if callable(look) else ""
         except Exception:  # a broken directory file
             found = ""
         return found if found in CHAT_TYPES else self._asked_type(channel)
@@ -162,16 +170,12 @@ class PrivateGateway:
 
     def _adapter(self, platform: str, source: Any = None) -> Any:
         """Return the live adapter, of the source's profile, or None: never another profile's."""
-        adapters = dict(getattr(self._runner, "adapters", None) or {})
         if source is None:
-            return adapters.get(self._members().get(platform.lower()))
-        for name in _ADAPTER_OF_SOURCE:
-            if callable(find := getattr(self._runner, name, None)):
-                return find(source)
-        if profile := getattr(source, "profile", None):
-            profiles = getattr(self._runner, "_profile_adapters", None) or {}
-            adapters = dict(profiles.get(profile) or {})
-        return adapters.get(getattr(source, "platform", None))
+            return self._part.adapters().get(self._part.platforms().get(platform.lower()))
+        if callable(find := _first(self._runner, _ADAPTER_OF_SOURCE)):
+            return find(source)
+        of = ProfilePart(self._runner, getattr(source, "profile", None) or self._part.name)
+        return of.adapters().get(getattr(source, "platform", None))
 
     def _adapter_of(self, source: Any) -> Any:
         return self._adapter("", source)
@@ -179,7 +183,8 @@ class PrivateGateway:
     def busy(self, source: Any, key: str) -> str:
         """Return what goes on in the session, or ""."""
         adapter = self._adapter_of(source)
-        for name in session_names(adapter, source, key):
+        names = (key,) if self._part.name else session_names(adapter, source, key)
+        for name in names:
             for why, look in _LOOKS:
                 if look(self._runner, adapter, name):
                     return why
@@ -196,8 +201,9 @@ class PrivateGateway:
         Not where Hermes puts what a person writes into the running turn (gateway/run.py:5321), nor
         where answers are shown while they are written.
         """
-        steers = getattr(self._runner, "_busy_input_mode", "") == "steer"
-        return not steers and not streams(self._runner, platform)
+        with self._part.at_home():
+            shown = streams(self._part.streaming, platform)
+        return self._part.busy_input_mode != "steer" and not shown
 
     # --- what is done ---------------------------------------------------------------------
 
@@ -216,7 +222,8 @@ class PrivateGateway:
                 return why
             adapter, event = self._adapter_of(source), _event(text, source)
             handed(event)
-            await adapter.handle_message(event)
+            async with self._part.scope():
+                await adapter.handle_message(event)
             return CAME_BETWEEN if _taken_back(adapter, event) else ""
 
         return self._hand_over(hand_over)
@@ -277,17 +284,16 @@ class PrivateGateway:
         metadata = exact_metadata(adapter, channel, _metadata(channel, source) or {}) or None
 
         async def send() -> Any:
-            with hearing(heard):
-                return await adapter.send(channel.chat_id, text, metadata=metadata)
+            async with self._part.scope():
+                with hearing(heard):
+                    return await adapter.send(channel.chat_id, text, metadata=metadata)
 
         return self._call(send, timeout)
 
 
-def _stored(entry: Any) -> StoredSession | None:
-    source = getattr(entry, "origin", None)
-    if source is None:
-        return None
-    return StoredSession(str(getattr(entry, "session_key", None) or ""), source)
+def _first(runner: Any, names: tuple[str, ...]) -> Any:
+    """Return the first of these methods that the runner has, or None."""
+    return next((found for name in names if callable(found := getattr(runner, name, None))), None)
 
 
 # --- whether a session is busy --------------------------------------------------------------------
@@ -420,9 +426,12 @@ def listen_to(adapter: Any, told: Callable[[Any, Any], None]) -> bool:
     return True
 
 
-def streams(runner: Any, platform: str, modules: Mapping[str, Any] = sys.modules) -> bool:
-    """Return whether answers are shown while they are written (gateway/run.py:19977)."""
-    own = getattr(getattr(runner, "config", None), "streaming", None)
+def streams(own: Any, platform: str, modules: Mapping[str, Any] = sys.modules) -> bool:
+    """
+    Return whether answers are shown while they are written (gateway/run.py:19977).
+
+    own: the gateway's setting `streaming`.
+    """
     overall = bool(getattr(own, "enabled", False)) and getattr(own, "transport", "") != "off"
     resolve = getattr(modules.get("gateway.display_config"), "resolve_display_setting", None)
     load = getattr(modules.get("gateway.run"), "_load_gateway_config", None)

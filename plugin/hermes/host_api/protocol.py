@@ -18,10 +18,15 @@ CHAT_TYPES: Final = frozenset({"dm", "group", "channel", "thread", "forum"})
 
 
 class LiveHost(NamedTuple):
-    """What makes this process one that listens. `object`: the GatewayRunner or the HermesCLI."""
+    """
+    What makes this process one that listens. `object`: the GatewayRunner or the HermesCLI.
+
+    `profile`: which of a gateway's profiles it is for, "" for all that it has.
+    """
 
     mode: Mode
     object: Any
+    profile: str = ""
 
 
 class StoredSession(NamedTuple):
@@ -63,6 +68,12 @@ class GatewayApi(Protocol):
 
     def key_of(self, source: Any) -> str:
         """Return the session key that Hermes gives a source, or ""."""
+
+    def is_ours(self, source: Any) -> bool:
+        """Return whether what is said there is for this gateway, or this profile's part of it."""
+
+    def profile_of(self, key: str) -> str:
+        """Return the other profile of the same gateway that a session key is of, or ""."""
 
     def may_talk(self, source: Any) -> bool:
         """Return whether this person may talk to the agent now."""

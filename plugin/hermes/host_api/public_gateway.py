@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from wakebus.plugin.hermes.host_api.private_gateway import PrivateGateway
+from wakebus.plugin.hermes.host_api.profile_part import ProfilePart
 from wakebus.plugin.hermes.host_api.protocol import CannotBegin
 
 REFUSED = "Hermes refused the turn (inject_message); its log says why"
@@ -17,8 +18,10 @@ REFUSED = "Hermes refused the turn (inject_message); its log says why"
 class PublicGateway(PrivateGateway):
     """See protocol.GatewayApi. `inject`: Hermes's `ctx.inject_message`."""
 
-    def __init__(self, runner: Any, inject: Callable[..., Any]) -> None:
-        super().__init__(runner)
+    def __init__(
+        self, runner: Any, inject: Callable[..., Any], part: ProfilePart | None = None
+    ) -> None:
+        super().__init__(runner, part)
         self._inject = inject
 
     def begin(

@@ -12,10 +12,10 @@ from typing import Any, Final
 
 import yaml
 
-from wakebus.broker.paths import hermes_home
 from wakebus.plugin.install import next_steps
 from wakebus.plugin.install.hermes_config import GRANT
 
+_Stamp = tuple[int, int, int]
 LINE: Final = f"{'.'.join(GRANT)}: true"
 HOW: Final = f"`{LINE}` in config.yaml turns gateway turns on"
 
@@ -25,26 +25,25 @@ def how_to_grant(home: Path) -> str:
     return f"{HOW} ({next_steps.install(home, '--allow-gateway-turns')} writes it)"
 
 
-# Hermes settles its home before it loads plugins (hermes_cli/main.py:475, 0.19.0).
-HOW_TO_GRANT: Final = how_to_grant(hermes_home())
+class TurnGrant:
+    """The grant of the profile at `home`: call it for whether it is given; `how`: what to do."""
 
-_Stamp = tuple[str, int, int, int]
-_lock = threading.Lock()
-_last: list[tuple[_Stamp, bool]] = []
+    def __init__(self, home: Path) -> None:
+        self._file, self.how = home / "config.yaml", how_to_grant(home)
+        self._lock = threading.Lock()
+        self._last: tuple[_Stamp, bool] | None = None
 
-
-def granted(home: Path | None = None) -> bool:
-    """Return whether the owner lets the bus start turns in a gateway. `home`: $HERMES_HOME."""
-    file = (home or hermes_home()) / "config.yaml"
-    try:
-        stat = file.stat()
-        stamp = (str(file), stat.st_mtime_ns, stat.st_size, stat.st_ino)
-        with _lock:
-            if not _last or _last[0][0] != stamp:
-                _last[:] = [(stamp, is_granted(_load(file)))]
-            return _last[0][1]
-    except OSError:
-        return False
+    def __call__(self) -> bool:
+        """Return whether the owner lets the bus start turns in a gateway."""
+        try:
+            stat = self._file.stat()
+            stamp = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
+            with self._lock:
+                if self._last is None or self._last[0] != stamp:
+                    self._last = stamp, is_granted(_load(self._file))
+                return self._last[1]
+        except OSError:
+            return False
 
 
 def is_granted(config: Any) -> bool:

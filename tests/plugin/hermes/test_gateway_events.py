@@ -65,7 +65,7 @@ def plugin(monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
     """The plugin's runtime as this process has it: on no bus yet."""
     found = SimpleNamespace(client=None)
     module: Any = ModuleType("runtime")
-    module.runtime = lambda: found
+    module.client_of = lambda home: found.client
     monkeypatch.setitem(sys.modules, "wakebus.plugin.hermes.runtime", module)
     monkeypatch.setattr(gateway_events, "_outbox", Outbox(gateway_events.plugin_client))
     yield found
@@ -114,7 +114,7 @@ def test_what_fails_is_over(shared_broker: Broker) -> None:
     seen: list[Any] = []
     with Client(shared_broker.address) as hears, Client(shared_broker.address) as says:
         clients: list[Any] = [SimpleNamespace(), says]
-        box = Outbox(lambda: clients.pop(0) if len(clients) > 1 else clients[0])
+        box = Outbox(lambda home: clients.pop(0) if len(clients) > 1 else clients[0])
         with hears.subscribe("gateway.after.*", seen.append):
             box.put("gateway.after.one", {})
             box.put("gateway.after.two", {})

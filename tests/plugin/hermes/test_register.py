@@ -15,7 +15,7 @@ from wakebus.plugin import hermes
 from wakebus.plugin.hermes import runtime as runtimes
 from wakebus.plugin.hermes.host_api.choose import gateway_api
 from wakebus.plugin.hermes.host_api.public_gateway import PublicGateway
-from wakebus.plugin.hermes.runtime import Runtime
+from wakebus.plugin.hermes.runtime import Runtime, runtime_of
 
 ROOT = Path(__file__).parents[3]
 ALL = {"bus_send", "bus_status", "bus_info", "bus_read"}
@@ -38,7 +38,7 @@ print(json.dumps(facts))
 @pytest.fixture(autouse=True)
 def _no_runtime(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each test has a process of its own, as far as wakebus knows."""
-    monkeypatch.setattr(runtimes, "_runtimes", [])
+    monkeypatch.setattr(runtimes, "_runtimes", {})
 
 
 def one_shot(folder: Path) -> dict[str, Any]:
@@ -84,19 +84,19 @@ def test_all_parts_are_registered() -> None:
     assert {toolset for toolset, _, _ in ctx.tools.values()} == {"wakebus"}
     assert set(ctx.commands) == {"bus"}
     assert "pre_llm_call" in ctx._manager._hooks
-    runtimes.runtime().stop()
+    runtime_of(None).stop()
 
 
 def test_registered_twice_is_registered_once() -> None:
     """HERMES-2.2: entry point and directory plugin are both enabled: one thread, hooks once."""
     manager = Manager()
     hermes.register(Ctx(manager))
-    first = runtimes.runtime()
+    first = runtime_of(None)
     thread = first._thread
     hooks = {name: len(several) for name, several in manager._hooks.items()}
     second = Ctx(manager)
     hermes.register(second)
-    assert runtimes.runtime() is first and first._thread is thread
+    assert runtime_of(None) is first and first._thread is thread
     assert {name: len(several) for name, several in manager._hooks.items()} == hooks
     assert set(second.tools) == ALL
     first.stop()
@@ -110,7 +110,7 @@ def test_discovered_anew_all_is_there_again() -> None:
     manager._hooks.clear()  # hermes_cli/plugins.py:1295
     hermes.register(Ctx(manager))
     assert set(manager._hooks) == names
-    runtimes.runtime().stop()
+    runtime_of(None).stop()
 
 
 class Broken:
@@ -126,7 +126,7 @@ def test_hermes_never_suffers(caplog: pytest.LogCaptureFixture) -> None:
         hermes.register(Broken())
     lines = [record.getMessage() for record in caplog.records if record.name == "wakebus"]
     assert lines and all(line.startswith("wakebus: no ") for line in lines)
-    runtimes.runtime().stop()
+    runtime_of(None).stop()
 
 
 def test_one_part_that_fails_costs_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,13 +135,13 @@ def test_one_part_that_fails_costs_no_other(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(Ctx, "register_skill", None)
     hermes.register(ctx)
     assert set(ctx.tools) == ALL
-    runtimes.runtime().stop()
+    runtime_of(None).stop()
 
 
 def test_a_newer_hermes_lends_its_own_injection() -> None:
     """HERMES-2.1: `inject_message` is used where it takes a session, else it is not."""
     hermes.register(Ctx())
-    assert not isinstance(gateway_api(object(), runtimes.runtime().inject), PublicGateway)
+    assert not isinstance(gateway_api(object(), runtime_of(None).inject), PublicGateway)
 
     class Newer(Ctx):
         """Main after August 2026."""
@@ -153,11 +153,11 @@ def test_a_newer_hermes_lends_its_own_injection() -> None:
             return True
 
     hermes.register(Newer())
-    assert isinstance(gateway_api(object(), runtimes.runtime().inject), PublicGateway)
-    runtimes.runtime().stop()
+    assert isinstance(gateway_api(object(), runtime_of(None).inject), PublicGateway)
+    runtime_of(None).stop()
 
 
 def test_a_process_has_one_runtime() -> None:
     """HERMES-2.2: whoever asks."""
-    assert isinstance(runtimes.runtime(), Runtime)
-    assert runtimes.runtime() is runtimes.runtime()
+    assert isinstance(runtime_of(None), Runtime)
+    assert runtime_of(None) is runtime_of(None)

@@ -136,7 +136,7 @@ def test_without_the_grant(
 ) -> None:
     """HERMES-3.6: it waits for the next turn; said in each outcome, once in the log."""
     gateway = make_gateway(CI)
-    gateway.granted = False
+    gateway.grant.on = False
     town.ask("hello", dm())
     with caplog.at_level(logging.WARNING, "wakebus"):
         outcomes = [gateway.do(text, channel=DM1) for text in ("one", "two")]
@@ -310,7 +310,7 @@ def test_the_grant_is_asked_again(town: Town, make_gateway: MakeGateway) -> None
     until(lambda: len(town.runner.turns) == 1)
     id = gateway.send("later", type="ci", channel=DM1)
     until(lambda: gateway.sender.trace(id)[0]["state"] in ("delivered", "held"))
-    gateway.granted = False
+    gateway.grant.on = False
     town.held.set()
     assert LINE in gateway.outcome(id)["note"] and len(town.runner.turns) == 1
 

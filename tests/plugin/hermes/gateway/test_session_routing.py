@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from fakes.gateway import Granted
 from fakes.hermes import Platform, Town, dm, group
 from fakes.host import deliver
 from wakebus.broker import Delivery, Later, Refusal
@@ -35,7 +36,7 @@ def place(town: Town) -> Place:
         message = Message("m1", 1.0, "alpha", "gw", body, session)
         rules = Rules(callbacks=(Rule(**{"number": 1, "context": True, **rule}),))
         conversations = Conversations(town.hermes, {})
-        router = SessionRouter(conversations, lambda: granted, lambda id: "", unreachable)
+        router = SessionRouter(conversations, Granted(granted), lambda id: "", unreachable)
         return router.route(deliver(message), plan(rules, message, "gateway"))
 
     return place
@@ -182,7 +183,7 @@ def notice(town: Town, channel: str, session: str | None = None, **rule: Any) ->
     rules = Rules(callbacks=(Rule(number=1, **rule),) if rule else ())
     sent = {"m0": DM1_KEY}
     router = SessionRouter(
-        Conversations(town.hermes, {}), lambda: True, lambda id: sent.get(id, ""), unreachable
+        Conversations(town.hermes, {}), Granted(), lambda id: sent.get(id, ""), unreachable
     )
     return router.route(deliver(message), plan(rules, message, "gateway"))
 

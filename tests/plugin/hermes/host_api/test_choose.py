@@ -12,6 +12,7 @@ from fakes.hermes_ctx import Ctx, Manager
 from fakes.hermes_process import Loop, Process
 from wakebus.plugin.hermes.host_api.choose import find_live, gateway_api, hook_callbacks
 from wakebus.plugin.hermes.host_api.private_gateway import PrivateGateway
+from wakebus.plugin.hermes.host_api.protocol import LiveHost
 from wakebus.plugin.hermes.host_api.public_gateway import PublicGateway
 
 
@@ -27,14 +28,14 @@ def test_a_gateway_is_its_runner_with_a_loop() -> None:
     """HERMES-2.3: mode `gateway`."""
     process = Process()
     runner = process.gateway()
-    assert find_live(process.modules) == ("gateway", runner)
+    assert find_live(process.modules) == LiveHost("gateway", runner)
 
 
 def test_a_terminal_is_what_the_manager_refers_to() -> None:
     """HERMES-2.3: mode `cli`."""
     process = Process()
     cli = process.cli()
-    assert find_live(process.modules) == ("cli", cli)
+    assert find_live(process.modules) == LiveHost("cli", cli)
 
 
 @pytest.mark.parametrize(
@@ -73,11 +74,11 @@ def test_a_terminal_that_is_left_is_gone() -> None:
     """HERMES-2.11: it is about to exit, or another has taken its place."""
     process = Process()
     cli = process.cli()
-    assert find_live(process.modules) == ("cli", cli)
+    assert find_live(process.modules) == LiveHost("cli", cli)
     cli._should_exit = True
     assert find_live(process.modules) is None
     other = process.cli()
-    assert find_live(process.modules) == ("cli", other) and other is not cli
+    assert find_live(process.modules) == LiveHost("cli", other) and other is not cli
 
 
 def test_a_one_shot_that_publishes_itself_never_listens() -> None:
@@ -87,7 +88,7 @@ def test_a_one_shot_that_publishes_itself_never_listens() -> None:
     cli._single_query_mode = True
     assert find_live(process.modules) is None
     cli._single_query_mode = False  # `-q` on a terminal may open an interactive session instead
-    assert find_live(process.modules) == ("cli", cli)
+    assert find_live(process.modules) == LiveHost("cli", cli)
 
 
 def test_argv_and_environment_decide_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -203,11 +203,11 @@ def test_answers_that_are_shown_as_they_are_written(
         "gateway.run": SimpleNamespace(_load_gateway_config=dict),
         "gateway.display_config": SimpleNamespace(resolve_display_setting=lambda *a: display),
     }
-    assert streams(runner, "mattermost", modules) is expected
+    assert streams(runner.config.streaming, "mattermost", modules) is expected
     assert PrivateGateway(runner).can_withhold("mattermost") is not (
         expected and display is not True
     )
-    assert streams(runner, "mattermost", {}) is (expected and display is not True)
+    assert streams(runner.config.streaming, "mattermost", {}) is (expected and display is not True)
 
 
 def test_a_hermes_that_steers_withholds_nothing(town: Town) -> None:

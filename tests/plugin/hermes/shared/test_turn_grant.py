@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from wakebus.broker.paths import hermes_home
-from wakebus.plugin.hermes.shared.turn_grant import LINE, granted, how_to_grant, is_granted
+from wakebus.plugin.hermes.shared.turn_grant import LINE, TurnGrant, how_to_grant, is_granted
 
 
 def write(home: Path, text: str) -> None:
@@ -33,23 +33,23 @@ def write(home: Path, text: str) -> None:
 def test_only_a_plain_true_is_a_grant(tmp_path: Path, text: str, expected: bool) -> None:
     """HERMES-3.6: also a file that is no YAML grants nothing."""
     write(tmp_path, text)
-    assert granted(tmp_path) is expected
+    assert TurnGrant(tmp_path)() is expected
 
 
 def test_no_file_no_grant(tmp_path: Path) -> None:
     """HERMES-3.6."""
-    assert granted(tmp_path) is False
+    assert TurnGrant(tmp_path)() is False
 
 
 def test_bytes_that_are_no_text(tmp_path: Path) -> None:
     """HERMES-3.6: nothing is raised."""
     (tmp_path / "config.yaml").write_bytes(b"\xff\xfe: true")
-    assert granted(tmp_path) is False
+    assert TurnGrant(tmp_path)() is False
 
 
-def test_it_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """HERMES-3.6: turned on and off while the gateway runs; of $HERMES_HOME by default."""
-    monkeypatch.setenv("HERMES_HOME", str(tmp_path))
+def test_it_is_read_again(tmp_path: Path) -> None:
+    """HERMES-3.6: turned on and off while the gateway runs."""
+    granted = TurnGrant(tmp_path)
     line = "plugins: {entries: {wakebus: {allow_gateway_injection: %s}}}"
     for number, (word, expected) in enumerate((("true", True), ("false", False), ("true", True))):
         write(tmp_path, line % word)
