@@ -17,6 +17,7 @@ OURS: Final = {
     "wakebus.broker.system",
     "wakebus.broker.errors",
     "wakebus.broker.system.fork_safety",
+    "wakebus.broker.system.standard_files",
     "wakebus.broker.system.zmq_options",
     "wakebus.broker.protocol.dead_letter",
     "wakebus.broker.protocol.message",
