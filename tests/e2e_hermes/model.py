@@ -137,6 +137,7 @@ class Model(Server):
             tools=tools,
             stream=bool(body.get("stream")),
             at=time.monotonic(),
+            shown_tools=json.dumps(body.get("tools") or []),
         )
         with self.changed:
             self.requests.append(request)

@@ -1,6 +1,7 @@
 """An interactive `hermes` in a tmux server of its own: keys in, screen out."""
 
 import subprocess
+import time
 from typing import TYPE_CHECKING
 
 from fakes.broker import until
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
 
 START_S = 120.0
 PROMPT = "❯"
+AT_A_PERSONS_PACE_S = 0.2
 
 
 class Pane:
@@ -52,8 +54,10 @@ class Pane:
     def type(self, text: str) -> None:
         """Type a line and press Enter."""
         self.keys(text)
-        # Enter in the same burst would be taken as part of a paste.
+        # Enter in the same burst would be taken as part of a paste; 0.22 takes one within 50 ms of
+        # the text for a line break of it (hermes_cli/cli_tui_mixin.py:1449).
         until(lambda: text[-30:] in self.screen, 30)
+        time.sleep(AT_A_PERSONS_PACE_S)
         self.press("Enter")
 
     def keys(self, text: str) -> None:

@@ -2,9 +2,10 @@
 What the model answers: words in the last user message decide. No IO.
 
 `SLOW:8` after 8 s · `HOLD:name` when the test says `model.release("name")` · `FAIL500` ·
-`CALL:bus_send {json}` a tool call (also several), then text · `SAY:text` exactly that line ·
-else `answer to <the whole last user message on one line>`, so that
-a test sees what a turn saw (Hermes and its plugins add notes of their own behind the text).
+`CALL:bus_send {json}` a tool call (also several; by the bridge where the model is shown only that),
+then text · `SAY:text` exactly that line · else `answer to <the whole last user message on one
+line>`, so that a test sees what a turn saw (Hermes and its plugins add notes of their own behind
+the text).
 """
 
 import json
@@ -14,7 +15,9 @@ from typing import Any
 
 REVIEW = "Review the conversation above"  # agent/background_review.py:171
 ECHO = 2000  # characters; below the length at which Hermes splits a post (4,000)
-TITLE = "Generate a short, descriptive title"  # agent/title_generator.py:29
+# agent/title_generator.py: 29 of 0.19.0, 97 of 0.22.2
+TITLES = ("Generate a short, descriptive title", "You name chat sessions.")
+BRIDGE = "tool_call"  # tools/tool_search.py:299 of 0.22.2
 
 
 @dataclass
@@ -25,6 +28,7 @@ class Request:
     tools: list[str]
     stream: bool
     at: float
+    shown_tools: str = ""  # as the model is shown them: names, descriptions, schemas
     ended: float = 0.0
     aborted: bool = False
     answer: str = ""
@@ -58,7 +62,7 @@ class Request:
     @property
     def kind(self) -> str:
         """`turn`, `tool` (a turn goes on after a tool), `title`, `review` or `other`."""
-        if any(TITLE in text_of(m) for m in self.messages):
+        if any(title in text_of(m) for m in self.messages for title in TITLES):
             return "title"
         if any(text.startswith(REVIEW) for text in self.users):
             return "review"
@@ -102,7 +106,7 @@ def answer_to(request: Request) -> Answer:
     hold = re.search(r"HOLD:(\w+)", text)
     return Answer(
         text=_text(text),
-        calls=_calls(text),
+        calls=[_through_bridge(request.tools, call) for call in _calls(text)],
         after_s=float(slow[1]) if slow else 0.0,
         hold=hold[1] if hold else "",
     )
@@ -124,3 +128,11 @@ def _calls(text: str) -> list[tuple[str, str]]:
         value, _ = json.JSONDecoder().raw_decode(text, match.end())
         found.append((match[1], json.dumps(value)))
     return found
+
+
+def _through_bridge(tools: list[str], call: tuple[str, str]) -> tuple[str, str]:
+    """Return the call as a model makes it that was shown the bridge in place of the tool."""
+    name, arguments = call
+    if name in tools or BRIDGE not in tools:
+        return call
+    return BRIDGE, json.dumps({"calls": [{"name": name, "arguments": json.loads(arguments)}]})

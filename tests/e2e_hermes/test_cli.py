@@ -114,13 +114,13 @@ def test_interrupt(desk: World, pane: Pane) -> None:
     assert ended["reason"] == "the turn failed: the person at the terminal stopped it", ended
     desk.model.release("b")
     outcome(desk, send(desk, "note", "the milk is sour"))
-    # Hermes joins this with what was not answered, and would drop what waits (HERMES-4.8).
+    # 0.19 joins this with what was not answered, and would drop what waits (HERMES-4.8).
     pane.type("SAY:and on we go")
-    joined = desk.asked("and on we go")
-    assert "milk" not in joined.last
-    desk.wait(lambda: joined.ended, "it is answered")
+    first = desk.asked("and on we go")
+    desk.wait(lambda: first.ended, "it is answered")
     pane.type("SAY:and so on")
-    assert desk.asked("and so on").last.count("the milk is sour") == 1
+    told = [one.last.count("the milk is sour") for one in (first, desk.asked("and so on"))]
+    assert sum(told) == 1, told
 
 
 def test_a_model_that_fails(desk: World, pane: Pane) -> None:

@@ -80,9 +80,11 @@ def test_odd_texts_are_only_read(world: World) -> None:
 
 def test_a_question_is_not_answered(world: World) -> None:
     """HERMES-3.4: while `clarify` waits for the person, a message waits; the person answers it."""
-    question = json.dumps({"question": "which colour do you want"})
-    world.begin("dm2", "u2", f"CALL:clarify {question}")
-    world.answered("dm2", "which colour do you want")
+    one = {"question": "which colour do you want"}
+    both = json.dumps({**one, "questions": [one]})  # 0.19 asks one, 0.22 up to five
+    before = len(world.answers("dm2"))
+    world.begin("dm2", "u2", f"CALL:clarify {both}")
+    world.replied("dm2", before)
     id = ci(world, "mauve", "dm2")
     held(world, id)
     world.ask("dm3", "u3", "time goes by elsewhere")
@@ -101,8 +103,9 @@ def test_nothing_is_approved(world: World) -> None:
     folder = world.root / "precious"
     folder.mkdir()
     command = json.dumps({"command": f"rm -rf {folder}"})
+    before = len(world.answers("dm3"))
     world.begin("dm3", "u3", f"CALL:terminal {command}")
-    world.answered("dm3", "approve")
+    world.replied("dm3", before)
     id = ci(world, "yes", "dm3")
     held(world, id)
     world.ask("dm1", "u1", "time goes by here")
@@ -117,8 +120,9 @@ def test_nothing_is_approved(world: World) -> None:
 def test_nothing_is_confirmed(world: World) -> None:
     """HERMES-3.4: while `/new` waits for a person's word, "/approve" from the bus is none."""
     world.ask("town", "u1", "the word is amaranth")
+    before = len(world.answers("town"))
     world.say("town", "u1", "/new")
-    world.answered("town", "Confirm /new")
+    world.replied("town", before)
     id = ci(world, "/approve", "town")
     held(world, id)
     world.ask("dm1", "u1", "time goes by here again")

@@ -7,11 +7,12 @@ from e2e_hermes.world import World
 
 def test_a_tool_call(world: World) -> None:
     """`CALL:tool {…}` runs Hermes's tool; its result comes back and the text ends the turn."""
-    arguments = json.dumps({"todos": [{"id": "1", "content": "see", "status": "pending"}]})
-    assert "todo" in world.begin("dm1", "u1", f"CALL:todo {arguments}").tools
+    note = world.root / "note.txt"
+    note.write_text("see you at noon")
+    world.begin("dm1", "u1", f"CALL:read_file {json.dumps({'path': str(note)})}")
     world.answered("dm1", "called: ")
-    (after,) = [r for r in world.model.requests if r.kind == "tool"]
-    assert "see" in after.results[0]
+    after = next(r for r in world.model.requests if r.kind == "tool")
+    assert "see you at noon" in after.results[0]
 
 
 def test_an_ill_model(world: World) -> None:

@@ -52,7 +52,9 @@ def test_the_model_sees_the_tools_and_calls_them(world: World) -> None:
     args = {"target": "worker-alpha", "type": "directive", "text": "from the chat"}
     request = world.begin("dm1", "u1", f"CALL:bus_send {json.dumps(args)}")
     world.answered("dm1", "called: ")
-    assert {"bus_send", "bus_status", "bus_info", "bus_read"} <= set(request.tools)
+    ours = {"bus_send", "bus_status", "bus_info", "bus_read"}
+    # 0.22 shows the bridge in their place, whose description lists them.
+    assert ours <= set(request.tools) or all(name in request.shown_tools for name in ours)
     with world.client() as bus:
         (row,) = bus.inbox("worker-alpha")
         message = bus.read(row["id"])

@@ -136,8 +136,9 @@ def test_a_reset_is_an_event(world: World) -> None:
     events: list[Event] = []
     with world.client() as bus:
         bus.subscribe("gateway.session.reset", events.append)
+        before = len(world.answers("town"))
         world.say("town", "u1", "/new")
-        world.answered("town", "Confirm /new")
+        world.replied("town", before)
         world.say("town", "u1", "/approve")
         world.wait(lambda: events, "the event")
     assert events[0].envelope["session"].endswith(":town:u1")

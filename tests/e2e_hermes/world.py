@@ -81,6 +81,8 @@ class World(Desk):
             "onboarding": {"profile_build": "off", "seen": dict.fromkeys(SEEN, True)},
             # Else the first turn runs pip (edge-tts): network, 7 s, other versions than pinned.
             "security": {"allow_lazy_installs": False},
+            # Else 0.22 waits minutes for a model that is ill (agent/turn_recovery_autorecover.py).
+            "agent": {"auto_recovery_cycles": 0},
             # Else 0.22 asks about telemetry at the first interactive start.
             "telemetry": {"shared_metrics": {"enabled": False, "send": False, "offer_version": 2}},
             **more,
@@ -145,6 +147,10 @@ class World(Desk):
     def answers(self, channel: str) -> list[str]:
         """Return what the bot has written in a channel."""
         return [post.text for post in self.mattermost.answers(channel)]
+
+    def replied(self, channel: str, before: int) -> None:
+        """Wait until the bot has written anything after its first `before` posts in a channel."""
+        self.wait(lambda: len(self.answers(channel)) > before, f"a word in {channel}")
 
     def answered(
         self, channel: str, text: str, timeout: float = ANSWER_S, *, after: int = 0
