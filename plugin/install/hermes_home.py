@@ -228,6 +228,6 @@ def checked_python(home: Path, given: str | None) -> str:
     if asked.problem:
         raise CannotInstall(
             f"{found}, which runs Hermes, does not find wakebus: {asked.problem}",
-            next_steps.pip(found),
+            next_steps.pip(found, has_pip=asked.has_pip),
         )
     return found

@@ -12,7 +12,10 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 # Only a Python can work out the answer: a program that prints its arguments does not.
-PROBE: Final = "print(6 * 7000001, flush=True); import wakebus.plugin.hermes"
+PROBE: Final = (
+    "from importlib.util import find_spec; print(6 * 7000001, bool(find_spec('pip')), flush=True);"
+    " import wakebus.plugin.hermes"
+)
 ANSWER: Final = b"42000006"
 PROBE_S: Final = 30.0
 _LINKS: Final = 4
@@ -67,10 +70,12 @@ def why_unknown() -> str:
 
 
 class PythonAnswer(NamedTuple):
-    """Whether a program is a Python, and why it cannot import the plugin, in one line, or ""."""
+    """Whether a program is a Python, why it cannot import the plugin, in one line, or "", and
+    whether it has pip: an environment that uv made has none."""
 
     is_python: bool
     problem: str
+    has_pip: bool = True
 
 
 def ask_python(python: str) -> PythonAnswer:
@@ -84,8 +89,9 @@ def ask_python(python: str) -> PythonAnswer:
         return PythonAnswer(False, f"it did not answer within {PROBE_S:.0f} s")
     except OSError as exc:
         return PythonAnswer(False, exc.strerror or "it cannot be run")
-    is_python = done.stdout.startswith(ANSWER)
+    is_python, has_pip = done.stdout.startswith(ANSWER), b" False" not in done.stdout
     if is_python and done.returncode == 0:
-        return PythonAnswer(True, "")
+        return PythonAnswer(True, "", has_pip)
     said = done.stderr.decode("utf-8", "replace").strip().splitlines()
-    return PythonAnswer(is_python, said[-1][:200] if said else f"exit status {done.returncode}")
+    problem = said[-1][:200] if said else f"exit status {done.returncode}"
+    return PythonAnswer(is_python, problem, has_pip)

@@ -10,6 +10,9 @@ import os
 import pwd
 import re
 import shlex
+import shutil
+import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
@@ -46,10 +49,21 @@ def default_home() -> Path:
         return Path(os.environ.get("HOME") or "/") / ".hermes"
 
 
-def pip(python: str, *options: str) -> str:
-    """Return how `python` gets this wakebus. Not by its name: nobody vouches for that on PyPI."""
-    what = origin() or CHECKOUT
-    return shlex.join([python, "-m", "pip", "install", *options, what])
+def pip(python: str, *options: str, has_pip: bool = True) -> str:
+    """
+    Return how `python` gets this wakebus. Not by its name: nobody vouches for that on PyPI.
+
+    has_pip: False in an environment that uv made, as Hermes's installer does for a git checkout:
+    then by uv, else by the pip of whoever runs this, which also installs elsewhere.
+    """
+    what = [*options, origin() or CHECKOUT]
+    if has_pip:
+        return shlex.join([python, "-m", "pip", "install", *what])
+    if shutil.which("uv"):
+        return shlex.join(["uv", "pip", "install", "--python", python, *what])
+    if find_spec("pip") is not None:
+        return shlex.join([sys.executable, "-m", "pip", "--python", python, "install", *what])
+    return f"{shlex.join([python, '-m', 'ensurepip'])} && {pip(python, *options)}"
 
 
 def origin() -> str:

@@ -192,7 +192,7 @@ def test_the_python_of_hermes(home: Path, monkeypatch: pytest.MonkeyPatch) -> No
     bare.chmod(0o755)
     with pytest.raises(CannotInstall, match="does not find wakebus") as caught:
         hermes.checked_python(home, str(bare))
-    assert caught.value.data["step"] == next_steps.pip(str(bare))
+    assert caught.value.data["step"] == next_steps.pip(str(bare), has_pip=False)
     user_files.remove_file(home / "config.yaml")
     with pytest.raises(CannotInstall, match="no hermes on PATH"):
         hermes.checked_python(home, None)

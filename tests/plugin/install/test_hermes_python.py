@@ -1,6 +1,7 @@
 """The Python that runs Hermes, told by scripts as they lie on real machines."""
 
 import sys
+import venv
 from pathlib import Path
 
 import pytest
@@ -73,10 +74,17 @@ def test_asked(tmp_path: Path) -> None:
     assert ask_python(str(other)) == PythonAnswer(True, "No module named 'wakebus'")
 
 
+def test_asked_for_pip(tmp_path: Path) -> None:
+    """An environment without pip, as uv makes them: another way is told (HERMES.md section 1)."""
+    venv.create(tmp_path / "bare", with_pip=False)
+    told = ask_python(str(tmp_path / "bare" / "bin" / "python"))
+    assert told.is_python and not told.has_pip and "wakebus" in told.problem, told
+
+
 def test_no_python(tmp_path: Path) -> None:
     """Not there, not to be run, or another program, also one that says again what it is told."""
     assert ask_python("/bin/false") == PythonAnswer(False, "exit status 1")
     assert ask_python("/bin/echo") == PythonAnswer(False, "exit status 0")
-    assert ask_python(str(tmp_path / "none")) == (False, "No such file or directory")
+    assert ask_python(str(tmp_path / "none")) == PythonAnswer(False, "No such file or directory")
     (tmp_path / "text").write_text("x")
-    assert ask_python(str(tmp_path / "text")) == (False, "Permission denied")
+    assert ask_python(str(tmp_path / "text")) == PythonAnswer(False, "Permission denied")

@@ -4,6 +4,8 @@ import importlib.metadata
 import json
 import os
 import shlex
+import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -77,3 +79,15 @@ def test_pip_gets_a_path_never_a_name(tmp_path: Path, monkeypatch: pytest.Monkey
             importlib.metadata, "distribution", lambda _, said=said: Distribution(said)
         )
         assert next_steps.pip("/p") == f"/p -m pip install {shlex.quote(path)}"
+
+
+def test_a_python_without_pip(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As uv makes them for a checkout of Hermes: by uv, else by our pip, else one is put there."""
+    monkeypatch.setattr(next_steps, "origin", lambda: "/c")
+    monkeypatch.setattr(shutil, "which", lambda _: "/bin/uv")
+    assert next_steps.pip("/p", has_pip=False) == "uv pip install --python /p /c"
+    monkeypatch.setattr(shutil, "which", lambda _: None)
+    ours = f"{shlex.quote(sys.executable)} -m pip --python /p install /c"
+    assert next_steps.pip("/p", has_pip=False) == ours
+    monkeypatch.setattr(next_steps, "find_spec", lambda _: None)
+    assert next_steps.pip("/p", has_pip=False) == "/p -m ensurepip && /p -m pip install /c"
