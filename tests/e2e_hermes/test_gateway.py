@@ -13,6 +13,11 @@ callbacks:
   - match_type: ask
     context: true
     reply: sender
+  - match_type: slow
+    context: true
+    reply: none
+    timeout_s: 3
+    on_failure: {chat: false}
   - match_type: note
     print: true
 """
@@ -106,6 +111,20 @@ def test_only_the_sender_is_answered(world: World) -> None:
     assert not [text for text in world.answers("dm3") if "NO_REPLY" in text]
 
 
+def test_a_turn_that_goes_on_after_its_time_limit(world: World) -> None:
+    """HERMES-3.7: what the chat is not to see it does not see then either."""
+    world.ask("dm3", "u3", "hello there")
+    words = ("--to", GATEWAY, "--type", "slow", "--channel", "mattermost:dm3", "HOLD:late words")
+    dead = world.handled(str(world.sent(*words)["id"]))
+    assert dead["state"] == "dead" and "goes on in Hermes" in dead["reason"], dead
+    before = len(world.answers("dm3"))
+    request = world.asked("HOLD:late")
+    world.model.release("late")
+    world.wait(lambda: request.ended, "its end")
+    world.ask("dm3", "u3", "the words after it")
+    assert not [text for text in world.answers("dm3")[before:] if "HOLD:late" in text]
+
+
 def test_sent_while_the_gateway_was_away(own_world: World) -> None:
     """It waits in the broker, and finds the person's session when the gateway is back."""
     own_world.rules(RULES)
@@ -147,10 +166,10 @@ def test_without_the_grant(make_world: MakeWorld) -> None:
 def test_a_message_is_cancelled_in_its_turn(world: World) -> None:
     """HERMES-3.15: the turn ends, the chat sees no answer, and the person is heard as before."""
     world.ask("dm3", "u3", "remember the word cobalt")
-    before = len(world.answers("dm3"))
     id = ci(world, "HOLD:cut this build", "mattermost:dm3")
     request = world.asked("HOLD:cut")
     world.wait(lambda: world.model.running("HOLD:cut"), "its turn")
+    before = len(world.answers("dm3"))  # by now also to what was written twice
     done = world.wakebus("cancel", id, "--from", "ci")
     assert done.status == 0 and f"{GATEWAY}, which had it, has ended its work" in done.out, done
     world.wait(lambda: request.aborted, "the request is ended")
