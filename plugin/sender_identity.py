@@ -15,6 +15,8 @@ from wakebus.broker.errors import WakebusError
 from wakebus.broker.protocol.message import check_name
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from wakebus.plugin.rules.model import Rules
 
 FALLBACK = "cli"
@@ -28,9 +30,14 @@ class Sender(NamedTuple):
     note: str = ""
 
 
-def find_sender(given: str | None, environ: Mapping[str, str], config: str | None = None) -> Sender:
+def find_sender(
+    given: str | None,
+    environ: Mapping[str, str],
+    config: str | None = None,
+    home: "Path | None" = None,
+) -> Sender:
     """
-    Return who sends. `config`: another bus-rules.yaml.
+    Return who sends. `config`: another bus-rules.yaml; `home`: another than $HERMES_HOME.
 
     Raises BadName for a name that was given, and RulesError for `config`.
     """
@@ -44,7 +51,7 @@ def find_sender(given: str | None, environ: Mapping[str, str], config: str | Non
     if name := environ.get("HERMES_BUS_ENDPOINT"):
         return Sender(check_name(name, "HERMES_BUS_ENDPOINT"))
     session = tmux_session(environ)
-    name, note = _by_rules(session, config)
+    name, note = _by_rules(session, config, home)
     return Sender(name or (as_endpoint_name(session) if session else FALLBACK), None, note)
 
 
@@ -74,9 +81,11 @@ def find_place(environ: Mapping[str, str]) -> str | None:
     return turn or environ.get("HERMES_BUS_ENDPOINT") or tmux_session(environ)
 
 
-def rules_of(config: str | None) -> tuple["Rules | None", str]:
+def rules_of(config: str | None, home: "Path | None" = None) -> tuple["Rules | None", str]:
     """
     Return the rules, if there is a file, and a note about a default file that cannot be used.
+
+    `config`, `home`: as for `find_sender`.
 
     Raises RulesError for `config`.
     """
@@ -84,7 +93,7 @@ def rules_of(config: str | None) -> tuple["Rules | None", str]:
 
     from wakebus.broker.paths import hermes_home
 
-    path = Path(config) if config else hermes_home() / "bus-rules.yaml"
+    path = Path(config) if config else (home or hermes_home()) / "bus-rules.yaml"
     if config is None and not path.exists():
         return None, ""
     from wakebus.plugin.rules.load import load
@@ -97,9 +106,11 @@ def rules_of(config: str | None) -> tuple["Rules | None", str]:
         return None, f"role_map and default_sender are not used: {exc.text}"
 
 
-def _by_rules(session: str | None, config: str | None) -> tuple[str | None, str]:
+def _by_rules(
+    session: str | None, config: str | None, home: "Path | None"
+) -> tuple[str | None, str]:
     """Return the name that the rules give, and a note about rules that could not be read."""
-    rules, note = rules_of(config)
+    rules, note = rules_of(config, home)
     if rules is None:
         return None, note
     if session and (role := rules.role_map.get(session)):

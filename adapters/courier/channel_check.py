@@ -9,24 +9,27 @@ that has it. Where the answer would be the courier's, its host asks again (prefl
 
 import json
 import os
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from wakebus.adapters.channel import Channel, parse
 from wakebus.adapters.errors import UnknownAdapter
 from wakebus.adapters.platform_names import HERMES, ONLY_HERMES, OURS
 from wakebus.broker.paths import hermes_home
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 STATUS: Final = "courier.json"  # in the bus's folder (status_file.py)
 MOST: Final = 1 << 20  # bytes of it that are read
 PLUGIN: Final = "What a plugin of Hermes brings is known once config.yaml has it under `platforms`."
 
 
-def check_channel(token: str, folder: str) -> str:
+def check_channel(token: str, folder: str, home: "Path | None" = None) -> str:
     """
     Return what the sender should know of a channel, "" for nothing.
 
-    folder: the bus's, "" where it is not known. Raises BadChannel, and UnknownAdapter with near
-    names.
+    folder: the bus's, "" where it is not known; home: of Hermes, by default $HERMES_HOME. Raises
+    BadChannel, and UnknownAdapter with near names.
     """
     named = parse(token)
     platform, lower = named.platform, named.platform.lower()
@@ -36,17 +39,17 @@ def check_channel(token: str, folder: str) -> str:
         return f"only a gateway of Hermes that has {platform} could answer there"
     if lower in HERMES:
         return f"only a gateway of Hermes takes {platform} for {lower}"
-    if _is_installed(platform):
+    if _is_installed(platform, home or hermes_home()):
         return _not_set_up(named, folder)
     raise _unknown(named)
 
 
-def _is_installed(platform: str) -> bool:
+def _is_installed(platform: str, home: "Path") -> bool:
     """Whether another package's adapter, or Hermes's configuration, is for this platform."""
     from wakebus.adapters import registry
     from wakebus.adapters.settings.hermes_config import HermesConfig
 
-    return platform in {*registry.known(), *HermesConfig(hermes_home()).platforms()}
+    return platform in {*registry.known(), *HermesConfig(home).platforms()}
 
 
 def _unknown(named: Channel) -> UnknownAdapter:

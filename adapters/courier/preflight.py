@@ -41,6 +41,11 @@ class Preflight:
     def __init__(self, folder: Path, load: registry.LoadAdapter = registry.load) -> None:
         self._folder, self._load = folder, load
 
+    def settings(self) -> str:
+        """Return the path of the `.env` that the courier reads, or read last; "" before it ran."""
+        status = read_status(self._folder)
+        return status.settings if status else ""
+
     def obstacle(self, token: str, body: Mapping[str, Any] | None = None) -> str:
         """
         Return why no text can go to channel `token`, "" where it can, or may.

@@ -12,7 +12,7 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from wakebus.broker import Client, Delivery, Later, Refusal
 from wakebus.broker.errors import NameTaken, NotRunning, WakebusError
@@ -20,6 +20,7 @@ from wakebus.broker.paths import bus_dir, stop_mark
 from wakebus.plugin.hermes.endpoint_name import endpoint_name, profile_of
 from wakebus.plugin.hermes.host_api.choose import Inject, gateway_api, terminal_api
 from wakebus.plugin.hermes.host_api.protocol import LiveHost
+from wakebus.plugin.hermes.profile_environ import ProfileEnviron
 from wakebus.plugin.hermes.profile_home import ProfileHome
 from wakebus.plugin.hermes.shared.turn_tracker import TurnTracker
 from wakebus.plugin.prompt.pending_context import Context, context_file
@@ -43,29 +44,40 @@ STOPPED: Final = "the broker was stopped by hand; start it: hermes-busd start"
 MakeHost = Callable[[LiveHost, str, Answers, threading.Event], tuple[Host, TerminalOutput]]
 
 
+class Registered(Protocol):
+    """
+    Whom Hermes has registered the plugin for. `told_name`, `inject`: what Hermes gave.
+
+    `home`: the profile's; `tracker`: which of its turns are ours.
+    """
+
+    home: ProfileHome
+    told_name: str
+    inject: Inject | None
+    tracker: TurnTracker
+
+    def tell_failure(self, text: str) -> None:
+        """Tell the user what should be known."""
+
+    def endpoint_of(self, profile: str) -> str:
+        """Return the endpoint of another profile of this process, "" where it has none."""
+
+
 class Membership:
     """
-    `live` on the bus. `endpoint`: "" until registered; `lost`: why the name is no longer ours.
+    `live` on the bus, for `owner`. `endpoint`: "" until registered; `lost`: why it is no longer.
 
-    `in_hand`: messages that are being worked on. `home`: the profile's; `told_name`, `inject`: what
-    Hermes gave at `register`; `tracker`: which of its turns are ours; `fail` is told what the user
-    should know.
+    `in_hand`: messages that are being worked on.
     """
 
     def __init__(
-        self,
-        live: LiveHost,
-        home: ProfileHome,
-        told_name: str,
-        inject: Inject | None,
-        tracker: TurnTracker,
-        fail: Callable[[str], None],
-        make_host: MakeHost | None = None,
+        self, live: LiveHost, owner: Registered, make_host: MakeHost | None = None
     ) -> None:
-        self.live, self._inject = live, inject
-        self._home, self._told_name = home, told_name
-        self._rules_path = home.path / NAME
-        self._tracker, self._fail = tracker, fail
+        self.live, self._owner = live, owner
+        self._home, self._rules_path = owner.home, owner.home.path / NAME
+        # Of a profile beside others the files count: the process's environment is the launcher's.
+        apart = bool(live.profile) or not self._home.launched
+        self._environ = ProfileEnviron(self._home) if apart else os.environ
         self._make_host = make_host or self._host
         self.rules: RulesFile | None = None
         self.client: Client | None = None
@@ -121,9 +133,9 @@ class Membership:
     def _name(self, rules: RulesFile) -> str:
         found = endpoint_name(
             self.live.mode,
-            given=os.environ.get("HERMES_BUS_ENDPOINT", "") if self._home.launched else "",
+            given=self._environ.get("HERMES_BUS_ENDPOINT", ""),
             ruled=rules.current().endpoint or "",
-            profile=profile_of(str(self._home.path), self.live.profile or self._told_name),
+            profile=profile_of(str(self._home.path), self.live.profile or self._owner.told_name),
         )
         if found.note and found.note != self._name_note:
             self._name_note = found.note
@@ -135,7 +147,15 @@ class Membership:
         answers = Answers(client, name, self._stop)
         self.host, terminal = self._make_host(self.live, name, answers, self._stop)
         self.context = Context(context_file(bus_dir(), name))
-        self._dispatch = Dispatch(name, rules, self.host, answers, self.context, terminal=terminal)
+        self._dispatch = Dispatch(
+            name,
+            rules,
+            self.host,
+            answers,
+            self.context,
+            terminal=terminal,
+            environ=self._environ,
+        )
         events = RuleSubscriptions(client, name, rules, self._say)
         self._maintenance = Maintenance(client, rules, events, self._say)
         self.endpoint = name
@@ -149,14 +169,24 @@ class Membership:
             from wakebus.plugin.hermes.terminal.host import CliHost
 
             terminal = terminal_api(live.object)
-            cli = CliHost(terminal, endpoint, answers, self._tracker, stop)
+            cli = CliHost(terminal, endpoint, answers, self._owner.tracker, stop)
             return cli, CliOutput(terminal.printer)
+        from wakebus.plugin.hermes.gateway.foreign_bots import ForeignBots
         from wakebus.plugin.hermes.gateway.host import GatewayHost
         from wakebus.plugin.hermes.shared.turn_grant import TurnGrant
 
-        hermes = gateway_api(live.object, self._inject, live.profile, self._home.key)
-        granted = TurnGrant(self._home.path)
-        gateway = GatewayHost(hermes, endpoint, answers, self._tracker, granted, stop)
+        home = self._home
+        gateway = GatewayHost(
+            gateway_api(live.object, self._owner.inject, live.profile, home.key),
+            endpoint,
+            answers,
+            self._owner.tracker,
+            TurnGrant(home.path),
+            stop,
+            self._environ,
+            neighbour=self._owner.endpoint_of,
+            foreign_bot=ForeignBots(answers, home.key, launched=home.launched),
+        )
         return gateway, TerminalOutput()
 
     def explain(self, error: WakebusError) -> str:
@@ -203,7 +233,7 @@ class Membership:
         self.lost = why
         self._stop.set()
         text = f"{self.endpoint}: {why}; nothing is received here any more"
-        self._fail(f"{text}. To have the name again, restart this process")
+        self._owner.tell_failure(f"{text}. To have the name again, restart this process")
         if self._dispatch is not None:
             self._dispatch.stop()
 

@@ -13,7 +13,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakSet
@@ -130,6 +130,20 @@ class Runtime:
         """What waits for sessions, None until registered."""
         return self.membership.context if self.membership else None
 
+    @property
+    def environ(self) -> Mapping[str, str]:
+        """The environment of this profile: the process's, unless that is of another one."""
+        if self.home.launched:
+            return os.environ
+        from wakebus.plugin.hermes.profile_environ import ProfileEnviron
+
+        return ProfileEnviron(self.home)
+
+    def endpoint_of(self, profile: str) -> str:
+        """Return the endpoint of another profile of this process, "" where it has none."""
+        members = (one.membership for one in all_runtimes() if one is not self)
+        return next((m.endpoint for m in members if m and m.live.profile == profile), "")
+
     # --- its thread -----------------------------------------------------------------------
 
     def start(self) -> None:
@@ -178,7 +192,7 @@ class Runtime:
                 while (found := self._wait_for_life()) is not None:
                     self._live(found)
             except Exception as exc:
-                self._fail(f"{type(exc).__name__}: {exc}")
+                self.tell_failure(f"{type(exc).__name__}: {exc}")
             again = self._is_wanted_again()
 
     def _is_wanted_again(self) -> bool:
@@ -206,15 +220,13 @@ class Runtime:
         from wakebus.plugin.hermes.membership import Membership
 
         _stop_first_at_exit()
-        member = Membership(
-            found, self.home, self.told_name, self.inject, self.tracker, self._fail, self._make_host
-        )
+        member = Membership(found, self, self._make_host)
         self.membership = member
         try:
             if self._join(member):
                 self._stay(member)
         except Exception as exc:  # a slip of ours must not end the thread
-            self._fail(f"{type(exc).__name__}: {exc}")
+            self.tell_failure(f"{type(exc).__name__}: {exc}")
             self._stopping.wait(FIRST_PAUSE_S)
         finally:
             member.close()
@@ -229,7 +241,7 @@ class Runtime:
                 self.error = ""
                 return True
             except WakebusError as exc:
-                self._fail(member.explain(exc))
+                self.tell_failure(member.explain(exc))
                 wait = TAKEN_S if isinstance(exc, NameTaken) else pause
             self._pause(member, wait)
             pause = min(pause * 2, LONGEST_PAUSE_S)
@@ -256,12 +268,13 @@ class Runtime:
         try:
             return self._find_live()
         except Exception as exc:  # another Hermes, other objects: looked at again, told once
-            self._fail(f"cannot see whether Hermes listens: {type(exc).__name__}: {exc}")
+            self.tell_failure(f"cannot see whether Hermes listens: {type(exc).__name__}: {exc}")
             return None
 
-    def _fail(self, text: str) -> None:
+    def tell_failure(self, text: str) -> None:
+        """Keep what went wrong, and log it once, however often it is tried."""
         text = "; ".join(filter(None, map(str.strip, text.splitlines())))
-        if text != self.error:  # once, however often it is tried
+        if text != self.error:
             self.error = text
             log.warning("%s", text)
 

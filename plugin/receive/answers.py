@@ -74,6 +74,10 @@ class Answers:
         why = self._preflight.obstacle(channel, _say(delivery, channel, ""))
         return why and f"no answer could go to {channel!r}: {why}"
 
+    def courier_settings(self) -> str:
+        """Return the path of the `.env` that the courier reads, "" where none is known."""
+        return self._preflight.settings()
+
     def answer(self, delivery: Delivery, reply: Reply, text: str) -> dict[str, Told]:
         """
         Send `text` as `reply` says; return what the outcome tells of it: `answer`, `channel`, or

@@ -7,6 +7,7 @@ stopped (`hermes-busd stop`) is left alone. Rule 2: what goes wrong is said, and
 
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from typing import Final
@@ -66,10 +67,17 @@ class Maintenance:
             self._say(f"events are not received yet: {exc.text}")
 
 
+_starting: Final = threading.Lock()  # a process may be several endpoints
+
+
 def start_broker() -> None:
     """Start the broker unless one is ready; raises NotRunning with its own words if it cannot."""
-    if _ready():
-        return
+    with _starting:
+        if not _ready():
+            _start_one()
+
+
+def _start_one() -> None:
     done = subprocess.run(
         [sys.executable, "-P", "-m", "wakebus.broker", "start"],
         capture_output=True,

@@ -26,6 +26,7 @@ from wakebus.plugin.hermes.gateway.conversations import (
     canonical_token,
     channel_token,
 )
+from wakebus.plugin.hermes.gateway.foreign_bots import ForeignBots
 from wakebus.plugin.hermes.gateway.live_send import LiveSender
 from wakebus.plugin.hermes.gateway.session_routing import SessionRouter
 from wakebus.plugin.hermes.gateway.turn import SILENT, GatewayTurns, Intervals, is_silent
@@ -60,7 +61,8 @@ class GatewayHost:
     See receive/host.py. `hermes`: the live gateway; it is never replaced, its host is.
 
     `granted`: whether the owner lets the bus start turns (turn_grant.py); `stop` is set when this
-    process leaves the bus.
+    profile leaves the bus. `neighbour`: the endpoint of another profile of the same gateway, "" for
+    none; `foreign_bot`: whose bots the courier has.
     """
 
     kind: model.HostKind = "gateway"
@@ -77,15 +79,20 @@ class GatewayHost:
         stop: threading.Event,
         environ: Mapping[str, str] = os.environ,
         intervals: Intervals | None = None,
+        neighbour: Callable[[str], str] = lambda profile: "",
+        foreign_bot: ForeignBots | None = None,
     ) -> None:
         self._hermes, self._endpoint, self._answers = hermes, endpoint, answers
         self._tracker, self._granted = tracker, granted
         self._conversations = Conversations(hermes, environ)
         self._sent_from, self._routed = BoundedMap(MAX_SENT), BoundedMap(MAX_ROUTED)
+        self._foreign_bot = foreign_bot
         self._router = SessionRouter(
-            self._conversations, granted, self.session_of_sent, answers.unreachable
+            self._conversations, granted, self.session_of_sent, self._unreachable, neighbour
         )
-        self._sender = LiveSender(self._conversations, answers, stop, environ)
+        self._sender = LiveSender(
+            self._conversations, answers, stop, environ, self._not_the_couriers
+        )
         self._person_wrote = BoundedMap(MAX_ROUTED)  # into the turn of ours, by session
         self._turns = GatewayTurns(
             hermes, tracker, stop, granted, self._joined, intervals or Intervals()
@@ -162,7 +169,18 @@ class GatewayHost:
         whose: Conversation | None = self._routed.get(order.session)
         if whose is None or not self._router.misdirection(whose):
             return ""
-        return channel_token(whose.source)
+        channel = channel_token(whose.source)
+        return "" if self._not_the_couriers(channel) else channel
+
+    def _not_the_couriers(self, channel: str) -> str:
+        """Return why the courier may not speak there for this profile, "" where it may."""
+        platform = channel.partition(":")[0]
+        bots = self._foreign_bot
+        return bots.reason(platform, self._hermes.all_platforms()) if bots else ""
+
+    def _unreachable(self, delivery: Delivery, channel: str) -> str:
+        why = self._not_the_couriers(channel)
+        return why or self._answers.unreachable(delivery, channel)
 
     def _conversation_of(self, session: str) -> Conversation:
         found: Conversation | None = self._routed.get(session) or self._router.known(session)

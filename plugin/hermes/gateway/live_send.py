@@ -57,7 +57,11 @@ class _Chat(NamedTuple):
 
 
 class LiveSender:
-    """Sends lines. `stop` ends the waiting; values of secrets in `environ` are in no reason."""
+    """
+    Sends lines. `stop` ends the waiting; values of secrets in `environ` are in no reason.
+
+    `not_the_couriers`: why the courier may not speak in a channel, "" where it may.
+    """
 
     def __init__(
         self,
@@ -65,9 +69,11 @@ class LiveSender:
         answers: Answers,
         stop: threading.Event,
         environ: Mapping[str, str],
+        not_the_couriers: Callable[[str], str] = lambda channel: "",
     ) -> None:
         self._conversations, self._hermes = conversations, conversations.hermes
         self._answers, self._stop, self._environ = answers, stop, environ
+        self._not_the_couriers = not_the_couriers
 
     def show(self, delivery: Delivery, text: str, what: str = "print") -> Told:
         """
@@ -177,6 +183,8 @@ class LiveSender:
     def _by_courier(
         self, delivery: Delivery, token: str, text: str, what: str, first: Told
     ) -> Told:
+        if why := self._not_the_couriers(token):
+            return not_sent(f"{first['reason']}; {why}")
         told = self._answers.show(delivery, text, token, what)
         if told["result"] != "not_sent":
             return told

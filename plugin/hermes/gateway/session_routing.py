@@ -43,7 +43,8 @@ class Unroutable(Exception):
 class SessionRouter:
     """
     `sent_from`: the session key from which a message with this id was sent, or "". `unreachable`:
-    why the courier could not take an answer to a channel, or "". `ungranted`: what is noted of a
+    why the courier could not take an answer to a channel, or "". `neighbour`: the endpoint of
+    another profile of the same gateway, "" for none. `ungranted`: what is noted of a
     message that would start a turn.
     """
 
@@ -53,9 +54,11 @@ class SessionRouter:
         granted: TurnGrant,
         sent_from: Callable[[str], str],
         unreachable: Callable[[Delivery, str], str],
+        neighbour: Callable[[str], str] = lambda profile: "",
     ) -> None:
         self._conversations, self._hermes = conversations, conversations.hermes
         self._granted, self._sent_from, self._unreachable = granted, sent_from, unreachable
+        self._neighbour = neighbour
         self.ungranted = f"no turn, it waits for the session's next one: {granted.how}"
 
     def route(
@@ -140,7 +143,7 @@ class SessionRouter:
     def _named_session(self, key: str) -> Conversation:
         found = self._conversations.by_key(key)
         if found is None:
-            raise Unroutable(f"no such session: {key!r}; {_ENDED}")
+            raise Unroutable(self._foreign(key) or f"no such session: {key!r}; {_ENDED}")
         # Settings that make keys have changed: a turn there would be in another session.
         if self._hermes.key_of(found.source) != key:
             raise Unroutable(f"session {key!r} is no longer where its chat leads; {_ENDED}")
@@ -148,6 +151,14 @@ class SessionRouter:
             who = getattr(found.source, "user_id", None) or "nobody that is known"
             raise Unroutable(f"session {key!r} is of {who}, who may not talk to this agent (now)")
         return known
+
+    def _foreign(self, key: str) -> str:
+        """Return why a session of another profile is none here, "" for any other."""
+        if not (profile := self._hermes.profile_of(key)):
+            return ""
+        to = self._neighbour(profile)
+        step = f"send it to {to}" if to else "that one is not on this bus"
+        return f"session {key!r} is of profile {profile}, which is another endpoint: {step}"
 
     def known(self, key: str) -> Conversation | None:
         """Return the stored session with this key, if turns may be run in it now."""

@@ -46,8 +46,7 @@ _ADAPTER_OF_SOURCE: Final = ("_delivery_adapter_for", "_adapter_for_source")
 # Of 0.20 and later, in the scope of the profile whose bot it is (gateway/run.py:4020 of 0.22.2).
 _MAY_TALK: Final = ("_is_user_authorized_for_source", "_is_user_authorized")
 CAME_BETWEEN: Final = "a person's turn came in between"
-_ORIGINAL: Final = "wakebus_original"
-_LISTENER: Final = "wakebus_listener"
+_LISTENERS: Final = "wakebus_listeners"  # by profile
 
 
 class PrivateGateway:
@@ -61,6 +60,10 @@ class PrivateGateway:
     def platforms(self) -> tuple[str, ...]:
         """Return the names of this gateway's platforms, enabled or connected."""
         return tuple(self._part.platforms())
+
+    def all_platforms(self) -> tuple[str, ...]:
+        """Return the names of the platforms of every profile of this gateway."""
+        return (*self._part.platforms(), *ProfilePart(self._runner).platforms())
 
     def has_sessions(self) -> bool:
         """Return whether the store is there yet."""
@@ -259,7 +262,7 @@ class PrivateGateway:
 
     def listen(self, source: Any, told: Callable[[Any, Any], None]) -> bool:
         """Hear what the core says of this adapter's events; return whether that is possible."""
-        return listen_to(self._adapter_of(source), told)
+        return listen_to(self._adapter_of(source), told, self._part.name)
 
     def misdirection(self, channel: Channel, source: Any, *, answer: bool = False) -> str:
         """Return why a text for the channel would land elsewhere, or nowhere; or ""."""
@@ -398,27 +401,29 @@ def _taken_back(adapter: Any, event: Any) -> bool:
     return False
 
 
-def listen_to(adapter: Any, told: Callable[[Any, Any], None]) -> bool:
+def listen_to(adapter: Any, told: Callable[[Any, Any], None], profile: str = "") -> bool:
     """
     Have `told` called on what `on_processing_complete(event, outcome)` of the adapter is.
 
     The core says an answer's delivery in that one place (gateway/platforms/base.py:4167, 5455); it
-    is always called on, whatever fails here.
+    is always called on, whatever fails here. profile: who asks, for one bot may serve several.
     """
     current = getattr(adapter, "on_processing_complete", None)
     if not callable(current):
         return False
-    if getattr(current, _LISTENER, None) == told:
+    listeners: dict[str, Callable[[Any, Any], None]] | None = getattr(current, _LISTENERS, None)
+    if listeners is not None:
+        listeners[profile] = told
         return True
-    original = getattr(current, _ORIGINAL, current)  # not wrapped twice, by two of us
+    listeners = {profile: told}
 
     async def complete(event: Any, outcome: Any, *more: Any, **named: Any) -> Any:
-        with suppress(Exception):
-            told(event, outcome)
-        return await original(event, outcome, *more, **named)
+        for one in list(listeners.values()):
+            with suppress(Exception):
+                one(event, outcome)
+        return await current(event, outcome, *more, **named)
 
-    setattr(complete, _ORIGINAL, original)
-    setattr(complete, _LISTENER, told)
+    setattr(complete, _LISTENERS, listeners)
     try:
         adapter.on_processing_complete = complete
     except AttributeError:

@@ -57,6 +57,9 @@ class GatewayApi(Protocol):
     def platforms(self) -> Collection[str]:
         """Return the names of this gateway's platforms, enabled or connected."""
 
+    def all_platforms(self) -> Collection[str]:
+        """Return the names of the platforms of every profile that this gateway serves."""
+
     def has_sessions(self) -> bool:
         """Return whether the stored sessions are known yet."""
 

@@ -6,7 +6,6 @@ Rule 2: any other process, and one that lost its name, has one for the call alon
 nothing and starts no broker.
 """
 
-import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -38,9 +37,9 @@ def tool_connection(runtime: "Runtime") -> Iterator[ToolConnection]:
     """Inside, there is a connection. Raises NotRunning, BadName."""
     if runtime.listens and not runtime.lost:
         client = _own_client(runtime)
-        yield ToolConnection(client, runtime.endpoint or _stranger().name)
+        yield ToolConnection(client, runtime.endpoint or _stranger(runtime).name)
         return
-    stranger = _stranger()
+    stranger = _stranger(runtime)
     client = _short_lived()
     try:
         if not client.connected(CONNECT_S):
@@ -50,11 +49,11 @@ def tool_connection(runtime: "Runtime") -> Iterator[ToolConnection]:
         client.close()
 
 
-def _stranger() -> "Sender":
+def _stranger(runtime: "Runtime") -> "Sender":
     """Return who sends where no endpoint is registered, as notify-hermes finds it."""
     from wakebus.plugin.sender_identity import find_sender
 
-    return find_sender(None, os.environ)
+    return find_sender(None, runtime.environ, home=runtime.home.path)
 
 
 def _own_client(runtime: "Runtime") -> "Client":

@@ -181,7 +181,7 @@ def _channel(runtime: "Runtime", args: Args, facts: Mapping[str, Any]) -> str | 
         from wakebus.adapters.courier.channel_check import check_channel
 
         try:
-            check_channel(token, "")
+            check_channel(token, "", runtime.home.path)
         except WakebusError as exc:
             raise BadCall(exc.text, step=exc.data.get("step", _NO_CHANNEL)) from exc
     return token or None
