@@ -25,13 +25,15 @@ OURS: Final = frozenset(
         "weixin",
     }
 )
-# Platform (gateway/config.py, without `local`: a terminal is no chat) and plugins/platforms/ of
-# hermes-agent 0.19.0; `a2a` is of 0.22.
+# Platform (gateway/config.py, without `local`: a terminal is no chat) and the folders of
+# plugins/platforms/ in hermes-agent 0.19.0 and 0.22.2. Other names that 0.22 knows for a folder
+# (`teams-platform`) stand in its config.yaml only: no chat has them.
 ONLY_HERMES: Final = frozenset(
     {
         "a2a",
         "api_server",
         "bluebubbles",
+        "buzz",
         "email",
         "google_chat",
         "homeassistant",
