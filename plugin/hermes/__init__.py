@@ -12,7 +12,7 @@ endpoint. Rule 4: unloaded, the profile leaves the bus.
     hooks           what Hermes's plugin hooks tell    status      how it stands
     gateway_events  what its gateway hooks tell
     host_api/       Hermes from inside                 shared/     what several of these need
-    gateway/, terminal/  the two kinds of host         tools/      what is called
+    gateway/, terminal/, tui/  the kinds of host       tools/      what is called
     gateway_hook/   what the gateway loads by itself
 """
 

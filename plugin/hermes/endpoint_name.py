@@ -2,9 +2,9 @@
 As which endpoint an agent is on the bus (seed 004, "Session Naming").
 
 Rule 1: pure. Rule 2: HERMES_BUS_ENDPOINT, then `bus.endpoint` of the rules, then the profile: its
-name, `hermes-bus` for the default one. Rule 3: a gateway adds `-gateway` to whatever it is, so that
-a terminal with the same settings never meets it. Rule 4: a name that is none is made to fit, one
-that may not be used is passed over; both are told.
+name, `hermes-bus` for the default one. Rule 3: a gateway adds `-gateway` to whatever it is, the
+server of the TUI `-tui`, so that a terminal with the same settings never meets them. Rule 4: a name
+that is none is made to fit, one that may not be used is passed over; both are told.
 """
 
 import re
@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from wakebus.adapters.base import COURIER
 
 DEFAULT: Final = "hermes-bus"
-GATEWAY: Final = "-gateway"
+SUFFIXES: Final = {"gateway": "-gateway", "tui": "-tui"}
 LONGEST: Final = 64
 NOT_OURS: Final = frozenset({COURIER, "bus"})  # services of the bus: texts for them would be lost
 _NO_PROFILE: Final = frozenset({"", "default", "custom"})  # "custom": Hermes, of a home elsewhere
@@ -30,11 +30,11 @@ def endpoint_name(
     mode: str, *, given: str = "", ruled: str = "", profile: str = ""
 ) -> EndpointName:
     """
-    Return the name in `mode`, "gateway" or "cli".
+    Return the name in `mode`, "gateway", "cli" or "tui".
 
     `given`: HERMES_BUS_ENDPOINT; `ruled`: `bus.endpoint`; `profile`: as `profile_of` returns it.
     """
-    suffix, notes = GATEWAY if mode == "gateway" else "", []
+    suffix, notes = SUFFIXES.get(mode, ""), []
     sources = (("HERMES_BUS_ENDPOINT", given), ("bus.endpoint", ruled), ("profile", profile))
     for source, stated in sources:
         if not stated.strip():

@@ -138,10 +138,12 @@ class Hooks:
         begun = self._runtime.tracker.on_begin(
             message_text(user_message), session_id=session_id, task_id=task_id, turn_id=turn_id
         )
+        if not begun:
+            ask_host(self._runtime.host, "on_other_turn", session_id)
         names = self._names(session_id)
         if joined(conversation_history) or (not names and not begun):
             return None
-        source = self._state.unseen_source(session_id, turn_id, self._source())
+        source = self._state.unseen_source(session_id, turn_id, self._source(names))
         waiting = "" if begun else self._waiting(names, session_id, turn_id, len(source) + 2)
         text = "\n\n".join(part for part in (source, waiting) if part)
         return {"context": text} if text else None
@@ -217,13 +219,16 @@ class Hooks:
         limit = hermes_limit() - taken
         return self._state.injection.begin_turn(context, names, session_id, turn_id, limit)
 
-    def _source(self) -> str:
+    def _source(self, names: tuple[str, ...]) -> str:
         """Return where this conversation is on the bus; "" before it is."""
         runtime = self._runtime
         if not runtime.endpoint:
             return ""
         if runtime.mode == "cli":
             return f"**Source:** CLI (endpoint: {runtime.endpoint})"
+        if runtime.mode == "tui":
+            session = f", session: {names[0]}" if names else ""
+            return f"**Source:** TUI (endpoint: {runtime.endpoint}{session})"
         channel = str(runtime.host.channel() or "")
         platform = channel.partition(":")[0]
         if not platform:

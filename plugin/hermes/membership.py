@@ -2,10 +2,10 @@
 A listening process of Hermes on the bus: its broker, name, rules, host, from joining to leaving.
 
 Rule 1: a broker that is missing is started; one that somebody stopped is started once, when Hermes
-starts, and then left alone. Rule 2: a terminal takes the next free name (`hermes-bus-2`), a gateway
-waits until its own is free: it is where messages are sent to. Rule 3: a name that was taken over is
-not fought for; sending goes on. Rule 4: no text of a message is logged. Rule 5: what is of one kind
-of host is loaded only there.
+starts, and then left alone. Rule 2: a terminal takes the next free name (`hermes-bus-2`), so does a
+TUI, a gateway waits until its own is free: it is where messages are sent to. Rule 3: a name that
+was taken over is not fought for; sending goes on. Rule 4: no text of a message is logged. Rule 5:
+what is of one kind of host is loaded only there.
 """
 
 import logging
@@ -18,7 +18,7 @@ from wakebus.broker import Client, Delivery, Later, Refusal
 from wakebus.broker.errors import NameTaken, NotRunning, WakebusError
 from wakebus.broker.paths import bus_dir, stop_mark
 from wakebus.plugin.hermes.endpoint_name import endpoint_name, profile_of
-from wakebus.plugin.hermes.host_api.choose import Inject, gateway_api, terminal_api
+from wakebus.plugin.hermes.host_api.choose import Inject, gateway_api, terminal_api, tui_api
 from wakebus.plugin.hermes.host_api.protocol import LiveHost
 from wakebus.plugin.hermes.profile_environ import ProfileEnviron
 from wakebus.plugin.hermes.profile_home import ProfileHome
@@ -114,9 +114,9 @@ class Membership:
 
     def _register(self, rules: RulesFile, client: Client) -> None:
         asked = self._name(rules)
-        cli = self.live.mode == "cli"
+        several = self.live.mode != "gateway"
         try:
-            client.register(asked, self._receive, suffix=cli, on_lost=self._on_lost)
+            client.register(asked, self._receive, suffix=several, on_lost=self._on_lost)
         except NotRunning:
             self.client = None  # it may have been another broker's address
             client.close()
@@ -171,17 +171,24 @@ class Membership:
             terminal = terminal_api(live.object)
             cli = CliHost(terminal, endpoint, answers, self._owner.tracker, stop)
             return cli, CliOutput(terminal.printer)
-        from wakebus.plugin.hermes.gateway.foreign_bots import ForeignBots
-        from wakebus.plugin.hermes.gateway.host import GatewayHost
         from wakebus.plugin.hermes.shared.turn_grant import TurnGrant
 
-        home = self._home
+        home, granted = self._home, TurnGrant(self._home.path)
+        if live.mode == "tui":
+            from wakebus.plugin.hermes.tui.host import TuiHost
+            from wakebus.plugin.hermes.tui.tui_output import TuiOutput
+
+            server = tui_api(live.object, self._owner.inject, home.key)
+            return TuiHost(server, answers, self._owner.tracker, granted, stop), TuiOutput(server)
+        from wakebus.plugin.hermes.gateway.foreign_bots import ForeignBots
+        from wakebus.plugin.hermes.gateway.host import GatewayHost
+
         gateway = GatewayHost(
             gateway_api(live.object, self._owner.inject, live.profile, home.key),
             endpoint,
             answers,
             self._owner.tracker,
-            TurnGrant(home.path),
+            granted,
             stop,
             self._environ,
             neighbour=self._owner.endpoint_of,

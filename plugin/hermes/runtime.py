@@ -91,7 +91,7 @@ class Runtime:
 
     @property
     def mode(self) -> str:
-        """`gateway` or `cli`; "" in a process that does not listen, or not yet."""
+        """`gateway`, `cli` or `tui`; "" in a process that does not listen, or not yet."""
         return self.membership.live.mode if self.membership else ""
 
     @property
@@ -122,7 +122,7 @@ class Runtime:
 
     @property
     def host(self) -> Any:
-        """The GatewayHost or CliHost, None until registered."""
+        """The GatewayHost, CliHost or TuiHost, None until registered."""
         return self.membership.host if self.membership else None
 
     @property

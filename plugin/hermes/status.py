@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 from wakebus.broker.address import read_address
 from wakebus.broker.errors import WakebusError
 from wakebus.broker.paths import bus_dir, stop_mark
+from wakebus.plugin.hermes.host_api.choose import absence
+from wakebus.plugin.hermes.shared.host_calls import ask_host
 
 if TYPE_CHECKING:  # loaded once the process is known to listen
     from wakebus.plugin.hermes.membership import Membership
@@ -31,7 +33,7 @@ def status(runtime: "Runtime") -> StatusFacts:
     facts["receiving"] = runtime.receiving
     facts["broker"] = broker_facts()
     if member is None:
-        facts["note"] = NO_ENDPOINT
+        facts["note"] = "; ".join(filter(None, (NO_ENDPOINT, absence(home=runtime.home.key))))
     else:
         facts |= _listening(runtime, member)
     facts["sent"] = runtime.sent
@@ -64,8 +66,10 @@ def _listening(runtime: "Runtime", member: "Membership") -> StatusFacts:
     facts: StatusFacts = {"rules": _rules_facts(member)}
     if member.client is not None:
         facts["connected"] = member.client.connected(0)
-    if member.live.mode == "gateway":
+    if member.live.mode != "cli":
         facts["gateway_turns"] = _grant_facts(runtime.home.path)
+    if (sessions := ask_host(member.host, "sessions")) is not None:
+        facts["sessions"] = sessions
     if member.context is not None:
         facts["waiting_context"] = _waiting(member)
     facts |= {"in_hand": member.in_hand, "turns_open": runtime.tracker.count()}
@@ -115,7 +119,11 @@ def status_page(facts: StatusFacts) -> str:
         lines += [f"  warning: {text}" for text in rules.get("warnings", ())]
         lines += [f"  error: {rules['error']}; {rules['note']}"] if "error" in rules else []
     if grant := facts.get("gateway_turns"):
-        lines.append("turns in chats: " + ("on" if grant["on"] else f"off; {grant['turn_on']}"))
+        where = "the TUI" if facts["mode"] == "tui" else "chats"
+        lines.append(f"turns in {where}: " + ("on" if grant["on"] else f"off; {grant['turn_on']}"))
+    told = facts.get("sessions", ())
+    lines += [f"session {one['session']}: {one['state']}" for one in told[:MAX_SESSIONS]]
+    lines += [f"and {len(told) - MAX_SESSIONS} more sessions"] if len(told) > MAX_SESSIONS else []
     lines += _work_lines(facts)
     lines += [f"{key}: {facts[key]}" for key in ("note", "error") if key in facts]
     return "\n".join(lines)

@@ -214,7 +214,7 @@ class Dispatch:
                 return done | told
             done["channel"] = told["reason"]
         text = self._render(chosen.print_format, delivery, "terminal", done)
-        error = self._terminal.show(text)
+        error = self._terminal.of_session(chosen.session).show(text)
         return done | ({"to": "terminal", "error": error} if error else {"to": "terminal"})
 
     def _render(

@@ -27,6 +27,10 @@ class TerminalOutput:
         except (OSError, ValueError):
             return False
 
+    def of_session(self, session: str) -> "TerminalOutput":
+        """Return what prints where session `session` is looked at; here it is all one place."""
+        return self
+
     def show(self, text: str) -> str:
         """Print `text`; return an error, or "" when it was printed."""
         if self._stream is None:

@@ -14,6 +14,7 @@ class Manager:
     def __init__(self) -> None:
         self._hooks: dict[str, list[Callable[..., Any]]] = {}
         self._cli_ref: Any = None
+        self.has_tui_message_injector = False  # 0.22: :1261
 
 
 class Ctx:

@@ -59,6 +59,14 @@ class Process:
         self.modules["hermes_cli.plugins"] = SimpleNamespace(get_plugin_manager=lambda: manager)
         return cli
 
+    def tui(self, server: Any) -> Any:
+        """A process that serves the TUI (tui_gateway/entry.py:297 of 0.22.2)."""
+        manager = Manager()
+        manager.has_tui_message_injector = True
+        self.modules["hermes_cli.plugins"] = SimpleNamespace(get_plugin_manager=lambda: manager)
+        self.modules["tui_gateway.server"] = server
+        return manager
+
 
 class ListenerHost(Listener):
     """A stand-in for GatewayHost and CliHost: prints, and knows the chat of the session."""

@@ -1,4 +1,4 @@
-"""A look-alike of the CLI on a real bus: hooks, host, context and dispatch of wakebus are real."""
+"""Look-alikes of the CLI and the TUI on a real bus; what is of wakebus is real."""
 
 import io
 import threading
@@ -7,13 +7,18 @@ from pathlib import Path
 from typing import Any
 
 from fakes.broker import until
+from fakes.gateway import Granted
 from fakes.hermes_cli import Cli
+from fakes.hermes_tui import TuiServer
 from fakes.host import Outcome, write_rules
 from wakebus.broker import Client
 from wakebus.plugin.hermes.hooks import Hooks
 from wakebus.plugin.hermes.host_api.private_terminal import PrivateTerminal
+from wakebus.plugin.hermes.host_api.private_tui import PrivateTui
 from wakebus.plugin.hermes.shared.turn_tracker import TurnTracker
 from wakebus.plugin.hermes.terminal.host import CliHost
+from wakebus.plugin.hermes.tui.host import TuiHost
+from wakebus.plugin.hermes.tui.tui_output import TuiOutput
 from wakebus.plugin.prompt.pending_context import Context, context_file
 from wakebus.plugin.receive.answers import Answers
 from wakebus.plugin.receive.dispatch import Dispatch
@@ -48,31 +53,43 @@ class Bus:
         return self
 
 
-class Terminal:
-    """An interactive `hermes` on the bus; `printed`: what stands above its prompt."""
+class Seat:
+    """
+    A process of Hermes in front of which a person sits, on the bus; `mode`: as of a LiveHost.
+
+    Each kind makes its Hermes and its host in `sit_down`.
+    """
+
+    mode = ""
 
     def __init__(
         self, address: str, folder: Path, name: str, *callbacks: Mapping[str, Any]
     ) -> None:
-        self.name, self.stop, self.printed = name, threading.Event(), io.StringIO()
+        self.name, self.stop = name, threading.Event()
         self.bus = Bus().registered()
-        self.cli = Cli(self.bus.fire)
         self.client, self.sender = Client(address), Client(address)
         answers = Answers(self.client, name, self.stop)
-        host = CliHost(PrivateTerminal(self.cli), name, answers, self.bus.tracker, self.stop)
         self.context = Context(context_file(folder, name))
-        self.bus.host, self.bus.context = host, self.context
-        self.bus.endpoint, self.bus.mode = name, "cli"
+        self.bus.context, self.bus.endpoint, self.bus.mode = self.context, name, self.mode
+        host, terminal = self.sit_down(answers)
+        self.bus.host = host
         rules = RulesFile(write_rules(folder, *callbacks), required=True)
-        terminal = TerminalOutput(self.printed)
         self.dispatch = Dispatch(name, rules, host, answers, self.context, terminal=terminal)
         self.client.register(name, self.dispatch.handle)
+
+    def sit_down(self, answers: Answers) -> tuple[Any, TerminalOutput]:
+        """Return the host, and what its prints go to."""
+        raise NotImplementedError
+
+    def end_hermes(self) -> None:
+        """End what there is of Hermes."""
+        raise NotImplementedError
 
     def close(self) -> None:
         """End as the runtime does."""
         self.stop.set()
         self.dispatch.stop()
-        self.cli.close()
+        self.end_hermes()
         self.client.close()
         self.sender.close()
 
@@ -104,8 +121,50 @@ class Terminal:
             step["what"] == "started" for step in found["steps"]
         )
 
+
+class Terminal(Seat):
+    """An interactive `hermes` on the bus; `printed`: what stands above its prompt."""
+
+    mode = "cli"
+
+    def sit_down(self, answers: Answers) -> tuple[Any, TerminalOutput]:
+        """Start the CLI."""
+        self.printed, self.cli = io.StringIO(), Cli(self.bus.fire)
+        hermes = PrivateTerminal(self.cli)
+        host = CliHost(hermes, self.name, answers, self.bus.tracker, self.stop)
+        return host, TerminalOutput(self.printed)
+
+    def end_hermes(self) -> None:
+        """Leave the CLI."""
+        self.cli.close()
+
     def turn(self, text: str) -> str:
         """Have the person start a turn, once; return what the model saw of it, after its end."""
         self.cli.person(text)
         until(lambda: text in self.cli.agent.ended, 30)
         return next(seen for seen in self.cli.agent.seen if seen.startswith(text))
+
+
+class TuiSeat(Seat):
+    """The TUI's server on the bus, with no session yet; `granted`: the owner's grant."""
+
+    mode = "tui"
+
+    def sit_down(self, answers: Answers) -> tuple[Any, TerminalOutput]:
+        """Start the server."""
+        self.server, self.granted = TuiServer(self.bus.fire), Granted(True)
+        hermes = PrivateTui(self.server, lambda text, **named: self.server.inject(text, **named))
+        host = TuiHost(hermes, answers, self.bus.tracker, self.granted, self.stop)
+        return host, TuiOutput(hermes)
+
+    def end_hermes(self) -> None:
+        """End the server."""
+        self.server.end()
+
+    def speak(self, id: str, text: str = "hello") -> str:
+        """Have a person start a turn in a session; return what the model saw, after its end."""
+        agent = self.server.agent(id)
+        self.server.person(id, text)
+        until(lambda: text in agent.ended, 30)
+        self.server.rested(id)
+        return next(seen for seen in agent.seen if seen.startswith(text))

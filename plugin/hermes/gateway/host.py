@@ -9,7 +9,6 @@ Rule 4: all memory is bounded.
 
 import logging
 import os
-import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -32,6 +31,7 @@ from wakebus.plugin.hermes.gateway.session_routing import SessionRouter
 from wakebus.plugin.hermes.gateway.turn import SILENT, GatewayTurns, Intervals, is_silent
 from wakebus.plugin.hermes.host_api.protocol import GatewayApi, platform_name
 from wakebus.plugin.hermes.shared.bounded_map import BoundedMap
+from wakebus.plugin.hermes.shared.session_env import session_env
 from wakebus.plugin.hermes.shared.turn_grant import TurnGrant
 from wakebus.plugin.hermes.shared.turn_tracker import TurnTracker
 from wakebus.plugin.processes.cancel import Cancel
@@ -276,9 +276,3 @@ class GatewayHost:
             return None
         turn.hidden = text
         return SILENT
-
-
-def session_env(name: str) -> str:
-    """Return `HERMES_SESSION_<name>` of the session that runs here (session_context.py:304)."""
-    find = getattr(sys.modules.get("gateway.session_context"), "get_session_env", None)
-    return str(find(f"HERMES_SESSION_{name}", "") or "") if callable(find) else ""

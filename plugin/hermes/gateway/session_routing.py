@@ -59,7 +59,7 @@ class SessionRouter:
         self._conversations, self._hermes = conversations, conversations.hermes
         self._granted, self._sent_from, self._unreachable = granted, sent_from, unreachable
         self._neighbour = neighbour
-        self.ungranted = f"no turn, it waits for the session's next one: {granted.how}"
+        self.ungranted = granted.note
 
     def route(
         self, delivery: Delivery, plan: Plan

@@ -59,6 +59,11 @@ class PrivateTerminal:
         seconds before it ends (cli.py:1138, 15196)."""
         return getattr(sys.modules.get("cli"), "_signal_watchdog_armed", False) is True
 
+    @property
+    def gone(self) -> str:
+        """A terminal is one conversation, and ends with it."""
+        return ""
+
     def printer(self) -> Callable[[str], object] | None:
         """
         Return cli.py:2685: it prints through the prompt's own event loop, from any thread, and

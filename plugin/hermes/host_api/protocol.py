@@ -13,13 +13,14 @@ from typing import Any, Final, Literal, NamedTuple, Protocol
 from wakebus.adapters.channel import Channel
 from wakebus.plugin.hermes.host_api.adapter_limits import TextLimit
 
-Mode = Literal["gateway", "cli"]
+Mode = Literal["gateway", "cli", "tui"]
 CHAT_TYPES: Final = frozenset({"dm", "group", "channel", "thread", "forum"})
 
 
 class LiveHost(NamedTuple):
     """
-    What makes this process one that listens. `object`: the GatewayRunner or the HermesCLI.
+    What makes this process one that listens. `object`: the GatewayRunner, the HermesCLI, or the
+    module that serves the Ink TUI and the desktop (tui_gateway/server.py).
 
     `profile`: which of a gateway's profiles it is for, "" for all that it has.
     """
@@ -166,8 +167,8 @@ class GatewayApi(Protocol):
         """
 
 
-class TerminalApi(Protocol):
-    """A live interactive CLI."""
+class ConversationApi(Protocol):
+    """One conversation in which a person's prompts and ours take turns."""
 
     @property
     def running(self) -> bool:
@@ -181,14 +182,16 @@ class TerminalApi(Protocol):
     def leaving(self) -> bool:
         """Whether the window was closed or a signal came: Hermes is about to end."""
 
-    def printer(self) -> Callable[[str], object] | None:
-        """Return what prints above the prompt, from any thread; None where there is none."""
-
-    def session_ids(self) -> set[str]:
-        """Return Hermes's own names of the conversation; two while its history is compressed."""
+    @property
+    def gone(self) -> str:
+        """Why there is no such conversation here any more, or ""; Hermes goes on without it."""
 
     def enqueue(self, text: str) -> bool:
-        """Hand over a prompt: it is run after what was typed before; False: not ready yet."""
+        """
+        Hand over a prompt: it is run after what was typed before. False: not now; once it is idle.
+
+        Raises CannotBegin, Unreachable.
+        """
 
     def is_queued(self, text: str) -> bool:
         """Whether `text` still waits to be run."""
@@ -198,3 +201,42 @@ class TerminalApi(Protocol):
 
     def interrupt(self, over: Callable[[], bool]) -> None:
         """End the running turn as Ctrl-C does; return when it is `over`, or after 15 s."""
+
+
+class TerminalApi(ConversationApi, Protocol):
+    """A live interactive CLI, which is one conversation."""
+
+    def printer(self) -> Callable[[str], object] | None:
+        """Return what prints above the prompt, from any thread; None where there is none."""
+
+    def session_ids(self) -> set[str]:
+        """Return Hermes's own names of the conversation; two while its history is compressed."""
+
+
+class TuiSession(NamedTuple):
+    """
+    A live session of the TUI's server.
+
+    `key`: Hermes's durable session key. `names`: all that it is or was called here, the key first
+    (it changes when its history is compressed). `away`: why it takes no turn, or ""; `busy`:
+    whether it rests not; `clients`: whether anybody is connected who would see what it shows.
+    """
+
+    key: str
+    names: tuple[str, ...]
+    away: str
+    busy: bool
+    clients: bool
+
+
+class TuiApi(Protocol):
+    """The server of the Ink TUI and the desktop, as far as it serves one profile."""
+
+    def sessions(self) -> list[TuiSession]:
+        """Return the live sessions, the one that was last active first."""
+
+    def conversation(self, key: str) -> ConversationApi:
+        """Return the conversation that is, or was, called so; it may be `gone`."""
+
+    def show(self, key: str, text: str) -> str:
+        """Show a text in a session; return why it cannot be seen there, or ""."""

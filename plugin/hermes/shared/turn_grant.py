@@ -26,10 +26,15 @@ def how_to_grant(home: Path) -> str:
 
 
 class TurnGrant:
-    """The grant of the profile at `home`: call it for whether it is given; `how`: what to do."""
+    """
+    The grant of the profile at `home`: call it for whether it is given.
+
+    `how`: what to do; `note`: what is told of a message that begins no turn without it.
+    """
 
     def __init__(self, home: Path) -> None:
         self._file, self.how = home / "config.yaml", how_to_grant(home)
+        self.note = f"no turn, it waits for the session's next one: {self.how}"
         self._lock = threading.Lock()
         self._last: tuple[_Stamp, bool] | None = None
 

@@ -18,27 +18,29 @@ from wakebus.plugin.hermes.endpoint_name import endpoint_name, profile_of
     ],
 )
 def test_the_seeds_table(given: str, ruled: str, profile: str, cli: str, gateway: str) -> None:
-    """HERMES-2.4: environment, then rules, then profile; a gateway adds -gateway."""
+    """HERMES-2.4: environment, then rules, then profile; a gateway adds -gateway, a TUI -tui."""
     told = {"given": given, "ruled": ruled, "profile": profile}
     assert endpoint_name("cli", **told) == (cli, "")
     assert endpoint_name("gateway", **told) == (gateway, "")
+    assert endpoint_name("tui", **told) == (f"{cli}-tui", "")
 
 
 def test_a_gateway_never_shares_a_terminals_name() -> None:
     """HERMES-2.4: with the same settings, whatever they are."""
     for given in ("", "x", "x-gateway", "y" * 70):
-        cli, gateway = (endpoint_name(mode, given=given).name for mode in ("cli", "gateway"))
-        assert cli != gateway
+        names = {endpoint_name(mode, given=given).name for mode in ("cli", "gateway", "tui")}
+        assert len(names) == 3
 
 
 @pytest.mark.parametrize("stated", ["a b", "größe", "x" * 70, "a/b\n", "日本"])
-@pytest.mark.parametrize("mode", ["cli", "gateway"])
+@pytest.mark.parametrize("mode", ["cli", "gateway", "tui"])
 def test_what_is_no_name_is_made_one_and_said(stated: str, mode: str) -> None:
     """HERMES-2.5: it names the setting and the name that is used."""
     name, note = endpoint_name(mode, given=stated)
     assert check_name(name, "endpoint") == name
     assert note.startswith("HERMES_BUS_ENDPOINT ") and name in note
     assert name.endswith("-gateway") is (mode == "gateway")
+    assert name.endswith("-tui") is (mode == "tui")
 
 
 @pytest.mark.parametrize("service", ["courier", "bus"])

@@ -62,6 +62,15 @@ def test_each_fact_has_its_line(more: dict[str, Any], line: str) -> None:
     assert line in status_page({**QUIET, **more}).splitlines()
 
 
+def test_sessions_have_a_line_each() -> None:
+    """HERMES-8.8: by the key that one names; not all of many."""
+    sessions = [{"session": f"s{n}", "state": "idle"} for n in range(MAX_SESSIONS + 2)]
+    facts = {**QUIET, "mode": "tui", "gateway_turns": {"on": True}, "sessions": sessions}
+    lines = status_page(facts).splitlines()
+    assert "turns in the TUI: on" in lines and "session s0: idle" in lines
+    assert lines[-1] == "and 2 more sessions"
+
+
 def test_a_gateway_says_whether_it_may_start_turns(
     bus: Client, home: Path, station: MakeStation
 ) -> None:

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -10,7 +11,15 @@ import pytest
 
 from fakes.hermes_ctx import Ctx, Manager
 from fakes.hermes_process import Loop, Process
-from wakebus.plugin.hermes.host_api.choose import find_live, gateway_api, hook_callbacks
+from fakes.hermes_tui import TuiServer
+from wakebus.plugin.hermes.host_api.choose import (
+    NO_SESSION,
+    NO_WAY_IN,
+    absence,
+    find_live,
+    gateway_api,
+    hook_callbacks,
+)
 from wakebus.plugin.hermes.host_api.private_gateway import PrivateGateway
 from wakebus.plugin.hermes.host_api.protocol import LiveHost
 from wakebus.plugin.hermes.host_api.public_gateway import PublicGateway
@@ -89,6 +98,44 @@ def test_a_one_shot_that_publishes_itself_never_listens() -> None:
     assert find_live(process.modules) is None
     cli._single_query_mode = False  # `-q` on a terminal may open an interactive session instead
     assert find_live(process.modules) == LiveHost("cli", cli)
+
+
+def test_a_tui_is_its_server_with_a_session() -> None:
+    """HERMES-8.1: mode `tui`; a `hermes serve` without a session takes nothing: it runs no turn."""
+    process, server = Process(), TuiServer(lambda name, **fields: [])
+    process.tui(server)
+    own, work = Path("/homes/own"), Path("/homes/work")
+    assert find_live(process.modules, own) is None
+    server.open("opening", agent=None)
+    server.open("b", profile_home=str(work))
+    assert find_live(process.modules, own) is None
+    assert find_live(process.modules, work) == find_live(process.modules) == ("tui", server, "")
+    id = server.open("a")
+    assert find_live(process.modules, own) == ("tui", server, "")
+    server.close(id)
+    assert find_live(process.modules, own) is None
+
+
+def test_a_server_that_takes_no_messages_is_nothing() -> None:
+    """HERMES-8.1: 0.19 has no way in; in 0.22 there is none before it serves, nor at its end."""
+    process, server = Process(), TuiServer(lambda name, **fields: [])
+    manager = process.tui(server)
+    server.open("a")
+    manager.has_tui_message_injector = False
+    assert find_live(process.modules) is None
+    del manager.has_tui_message_injector
+    assert find_live(process.modules) is None
+    assert find_live({"tui_gateway.server": server}) is None
+
+
+def test_why_a_tui_does_not_listen() -> None:
+    """HERMES-8.1: of 0.19 there is no way in; else there is no session."""
+    process, server = Process(), TuiServer(lambda name, **fields: [])
+    assert absence(process.modules) == absence() == ""
+    manager = process.tui(server)
+    assert absence(process.modules) == NO_SESSION
+    del manager.has_tui_message_injector
+    assert absence(process.modules) == NO_WAY_IN
 
 
 def test_argv_and_environment_decide_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,8 +20,8 @@ from fakes.host import deliver
 from wakebus.broker import Client, Refusal
 from wakebus.broker.protocol.message import Message
 from wakebus.plugin.hermes.host_api.private_terminal import PrivateTerminal
+from wakebus.plugin.hermes.shared import prompt_turns
 from wakebus.plugin.hermes.shared.turn_tracker import TurnTracker
-from wakebus.plugin.hermes.terminal import host as terminals
 from wakebus.plugin.hermes.terminal.host import CliHost
 from wakebus.plugin.receive.answers import Answers
 from wakebus.plugin.rules.match import plan
@@ -174,7 +174,7 @@ def test_a_turn_that_fails_untold(terminal: Terminal) -> None:
 
 def test_no_turn_begins(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     """HERMES-4.6: Hermes takes a prompt and has no credentials: an error, not a wait for ever."""
-    monkeypatch.setattr(terminals, "IDLE_S", 0.5)
+    monkeypatch.setattr(prompt_turns, "IDLE_S", 0.5)
     terminal.cli.refuses = True
     assert "began no turn" in terminal.failed(terminal.send("x", type="do"))
 
