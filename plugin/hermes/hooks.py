@@ -10,14 +10,16 @@ Rule 3: registered again, the hooks are there again and know what they knew.
 import logging
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
+from wakebus.plugin.hermes.host_api.loaded_functions import context_limit, has_hook
 from wakebus.plugin.hermes.runtime import Runtime, all_runtimes
-from wakebus.plugin.hermes.shared.context_injection import ContextInjection, hermes_limit
+from wakebus.plugin.hermes.shared.context_injection import ContextInjection
 from wakebus.plugin.hermes.shared.host_calls import ask_host
+from wakebus.plugin.hermes.shared.turn_tracker import TrackedTurn
 
 log = logging.getLogger("wakebus")
 
@@ -26,6 +28,8 @@ REVIEW: Final = "bg-review"  # a thread's name
 # agent/curator.py:1931.
 FORKS: Final = frozenset({"subagent", "cron", "curator"})
 STEER: Final = "[OUT-OF-BAND USER MESSAGE"
+REDIRECT: Final = "[Context from the interrupted assistant response]"
+NEWER: Final = ("post_gateway_admission", "agent_loop_stopped")  # since 0.20
 MAX_SESSIONS: Final = 1000  # that know their source
 _TITLES: Final = {"cli": "CLI", "dingtalk": "DingTalk", "wecom": "WeCom", "whatsapp": "WhatsApp"}
 
@@ -105,10 +109,10 @@ class Hooks:
             "pre_llm_call",
             "post_llm_call",
             "api_request_error",
-            "transform_llm_output",
             "on_session_end",
             "on_session_finalize",
             "on_session_reset",
+            *filter(has_hook, NEWER),
         ):
             ctx.register_hook(name, getattr(self, name))
 
@@ -124,6 +128,18 @@ class Hooks:
             ask_host(one.host, "on_message", event)
 
     @_never_raises
+    def post_gateway_admission(self, session_key: str = "", source: Any = None, **_: Any) -> None:
+        """Hermes lets it in: whoever wrote it may talk to the agent, in that session."""
+        for one in {self._runtime, *all_runtimes()} if isinstance(source, Mapping) else ():
+            ask_host(one.host, "on_admitted", session_key, source)
+
+    @_never_raises
+    def agent_loop_stopped(self, session_key: str = "", reason: Any = "", **_: Any) -> None:
+        """A person has ended the turn that ran (`/stop`, `/new`)."""
+        for one in {self._runtime, *all_runtimes()}:
+            one.tracker.on_stopped((session_key,), f"a stop ({reason or 'no reason given'})")
+
+    @_never_raises
     def pre_llm_call(
         self,
         session_id: str = "",
@@ -135,11 +151,13 @@ class Hooks:
     ) -> dict[str, str] | None:
         """A turn begins: is it ours, does anything wait for it, does it know where it is?"""
         self._end_untold(session_id, turn_id)
+        ask_host(self._runtime.host, "on_turn_begin", session_id)
         begun = self._runtime.tracker.on_begin(
             message_text(user_message), session_id=session_id, task_id=task_id, turn_id=turn_id
         )
         if not begun:
             ask_host(self._runtime.host, "on_other_turn", session_id)
+        self._tell_late(begun)
         names = self._names(session_id)
         if joined(conversation_history) or (not names and not begun):
             return None
@@ -151,6 +169,7 @@ class Hooks:
     @_never_raises
     def post_llm_call(
         self,
+        session_id: str = "",
         turn_id: str = "",
         assistant_response: Any = "",
         conversation_history: Any = (),
@@ -159,6 +178,7 @@ class Hooks:
         """The model has answered."""
         text, mixed = str(assistant_response or ""), steered(conversation_history)
         self._runtime.tracker.on_answer(text, turn_id=turn_id, steered=mixed)
+        ask_host(self._runtime.host, "on_answer", text, session_id)
 
     @_never_raises
     def api_request_error(self, turn_id: str = "", error: Any = None, **_: Any) -> None:
@@ -167,25 +187,22 @@ class Hooks:
         self._runtime.tracker.on_trouble(str(said or "no reason given"), turn_id=turn_id)
 
     @_never_raises
-    def transform_llm_output(
-        self, response_text: str = "", session_id: str = "", **_: Any
-    ) -> str | None:
-        """Let the host see, or change, what is about to be shown."""
-        changed = ask_host(self._runtime.host, "on_output", response_text, session_id)
-        return changed if isinstance(changed, str) else None
-
-    @_never_raises
     def on_session_end(
         self,
         session_id: str = "",
         turn_id: str = "",
         completed: bool = False,
         interrupted: bool = False,
+        failed: bool = False,
+        turn_exit_reason: Any = "",
         **_: Any,
     ) -> None:
         """A turn is over (in spite of the hook's name: agent/turn_finalizer.py:615)."""
         how = {"completed": bool(completed), "interrupted": bool(interrupted)}
-        self._runtime.tracker.on_end(turn_id=turn_id, **how)
+        reason = str(turn_exit_reason or "")
+        self._runtime.tracker.on_end(
+            turn_id=turn_id, failed=bool(failed), exit_reason=reason, **how
+        )
         self._state.end_turn(session_id, turn_id, **how)
 
     @_never_raises
@@ -195,7 +212,8 @@ class Hooks:
 
     @_never_raises
     def on_session_reset(self, session_id: str = "", old_session_id: str = "", **_: Any) -> None:
-        """A new session takes a session's place."""
+        """A new session takes a session's place (`/new`)."""
+        self._runtime.tracker.on_stopped(self._names(session_id), "a reset of its session")
         for ended in (session_id, old_session_id):
             self._state.end_session(ended)
 
@@ -208,6 +226,14 @@ class Hooks:
             tracker.on_end(turn_id=old.turn_id, completed=False, interrupted=False)
         self._state.injection.end_session(session_id, turn_id)
 
+    def _tell_late(self, begun: Iterable[TrackedTurn]) -> None:
+        """Who sent it has been told of a doubt, and nobody waits for its end any more."""
+        for turn in begun:
+            if turn.doubt:
+                ids = ", ".join(job.delivery.message.id for job in turn.order.jobs)
+                told = f"{ids}: told as uncertain, its turn has begun after all"
+                self._runtime.tell_failure(told)
+
     def _names(self, session_id: str) -> tuple[str, ...]:
         host = self._runtime.host
         return tuple(host.names(session_id)) if host is not None and session_id else ()
@@ -216,7 +242,7 @@ class Hooks:
         context = self._runtime.context
         if context is None or not names or not turn_id:
             return ""
-        limit = hermes_limit() - taken
+        limit = context_limit() - taken
         return self._state.injection.begin_turn(context, names, session_id, turn_id, limit)
 
     def _source(self, names: tuple[str, ...]) -> str:
@@ -249,11 +275,14 @@ def joined(history: Any) -> bool:
 def steered(history: Any) -> bool:
     """
     Whether a person's words were put into the turn that ends: Hermes appends them to a tool's
-    result (agent/prompt_builder.py:631).
+    result (agent/prompt_builder.py:631), newer ones to what was answered so far
+    (agent/conversation_loop.py:322 of 0.22.2).
     """
     for one in reversed(history if isinstance(history, list) else []):
-        if not isinstance(one, dict) or one.get("role") == "user":
+        if not isinstance(one, dict):
             return False
+        if one.get("role") == "user":
+            return str(one.get("api_content") or "").startswith(REDIRECT)
         if one.get("role") == "tool" and STEER in message_text(one.get("content")):
             return True
     return False

@@ -35,6 +35,7 @@ from wakebus.plugin.receive.failure import (
     failure_of_turn,
     is_due,
     mark_failed,
+    mark_in_doubt,
     may_try_again,
     outcome_of_silence,
     refusal,
@@ -173,7 +174,8 @@ class Dispatch:
         worked = job is not None or any(done["what"] == "command" for done in outcome["actions"])
         if not worked:
             return Refusal(reason, outcome)
-        if later := retry_later(reason, outcome, chosen, delivery, time.time()):
+        doubt = job is not None and job.doubt
+        if not doubt and (later := retry_later(reason, outcome, chosen, delivery, time.time())):
             self._report.report_retry(delivery.message, later.after_s)
             return later
         return self._refuse(delivery, chosen, reason, outcome, job)
@@ -190,7 +192,8 @@ class Dispatch:
         if tells_chat(delivery.message, chosen):
             told = job.failure_told if job else None
             outcome["failure_told"] = told or self._tell_chat(delivery, reason)
-        return refusal(reason, outcome, notice=chosen.on_failure.sender)
+        failed = job is None or not job.doubt
+        return refusal(reason, outcome, failed=failed, notice=chosen.on_failure.sender)
 
     def _tell_chat(self, delivery: Delivery, reason: str) -> Told:
         try:
@@ -321,6 +324,8 @@ class Dispatch:
             turn = turn._replace(outcome=outcome_of_silence(turn.outcome, spoke=spoke))
         if failed := failed or failure_of_answer(last.delivery.message, told):
             mark_failed(ours, failed, turn.shown)
+        if turn.doubt:
+            mark_in_doubt(ours, turn)
         self._report.report_turn(last, turn, told)
         fill_outcomes(ours, turn.outcome, told, [item.message.id for item in waiting.items])
         if trouble := self._forget_shown(session, waiting, turn, last) or trouble:

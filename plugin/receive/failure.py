@@ -4,7 +4,7 @@ What counts as failed, and how that is said: in a line, for the sender, the owne
 Rule 1: pure. Rule 2: a failure is refused with its outcome, never `handled`. Rule 3: what our own
 stop or a message that interrupts has cut off did not fail. Rule 4: what a program wrote is cleaned,
 and only its last line that says something is repeated. Rule 5: what a chat is told is one line, and
-nothing in it is markup.
+nothing in it is markup. Rule 6: what may still be done did not fail either: it is in doubt.
 """
 
 import re
@@ -70,7 +70,7 @@ def is_due(jobs: Sequence[Job]) -> bool:
 def failure_of_turn(turn: TurnResult, *, due: bool) -> str:
     """Return why a turn failed, "" where it did not. `due`: an answer was, and none was given."""
     error = turn.outcome.get("error")
-    if not error or turn.cut_off or (turn.mute and not due):
+    if not error or turn.cut_off or turn.doubt or (turn.mute and not due):
         return ""
     tails = (str(turn.outcome.get(name, "")) for name in ("stderr", "stdout"))
     return _reason("turn", str(error), last_line(*tails))
@@ -143,6 +143,13 @@ def mark_failed(jobs: Sequence[Job], reason: str, shown: Told | None) -> None:
             job.failure_told = {"together_with": newest[channel].delivery.message.id}
 
 
+def mark_in_doubt(jobs: Sequence[Job], turn: TurnResult) -> None:
+    """Note on each job that its turn may still be run: nobody is to run it again by himself."""
+    for job in jobs:
+        job.failed, job.doubt = f"in doubt: {turn.outcome['error']}", True
+        job.outcome["channel"] = turn.shown
+
+
 def tells_chat(message: Message, chosen: Plan) -> bool:
     """Whether a failure is told where the message's channel says: in a chat that it names."""
     # A notice of what could not be said in this chat would be followed by the next one.
@@ -211,6 +218,11 @@ def retry_later(
     return Later(delay_s(rule.retry_after, delivery.failures, said, now), failed=reason)
 
 
-def refusal(reason: str, outcome: OutcomeFields, *, notice: bool = True) -> Refusal:
-    """Return the word that ends a message whose work failed; `notice`: its sender is told."""
-    return Refusal(reason, {**outcome, "failed": True}, notice)
+def refusal(
+    reason: str, outcome: OutcomeFields, *, failed: bool = True, notice: bool = True
+) -> Refusal:
+    """
+    Return the word that ends a message whose work failed, or else is in doubt; `notice`: its
+    sender is told.
+    """
+    return Refusal(reason, {**outcome, "failed": True} if failed else outcome, notice)

@@ -57,6 +57,7 @@ class TurnResult(NamedTuple):
     `began`: the agent was there to see the prompt; `cut_off`: and was ended by `cancel`; `well`:
     what it had in its prompt counts as seen. `mute`: its only error is that it said nothing.
     `shown`: where the host itself has shown the answer, or its own words about the failure.
+    `doubt`: it was handed over and did not begin, and may still be run: `shown` is `uncertain`.
     """
 
     answer: str
@@ -66,6 +67,7 @@ class TurnResult(NamedTuple):
     well: bool = False
     mute: bool = False
     shown: Told | None = None
+    doubt: bool = False
 
 
 class Host(Protocol):

@@ -51,7 +51,8 @@ class Job:
         self.delivery, self.plan, self.item, self.ahead = delivery, plan, item, ahead
         self.arrived = 0.0
         self.outcome: OutcomeFields = {}
-        self.failed = ""  # why the turn on it failed
+        self.failed = ""  # why the turn on it failed, or is in doubt
+        self.doubt = False  # it did not begin, and may still be run
         self.failure_told: OutcomeFields | None = None  # its chat knows of that already
         self.error: WakebusError | None = None  # it must not be acknowledged
         self.done = self.cancelled = False

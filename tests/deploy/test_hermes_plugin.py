@@ -5,6 +5,7 @@ import logging
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from fakes.hermes_ctx import Ctx
 from wakebus.broker import __version__
 from wakebus.plugin import hermes
 from wakebus.plugin.hermes import runtime as runtimes
+from wakebus.plugin.hermes.hooks import NEWER
 
 FOLDER = Path(__file__).parents[2] / "deploy" / "hermes_plugin"
 
@@ -33,6 +35,8 @@ def load() -> Any:
 def registered(monkeypatch: pytest.MonkeyPatch) -> Iterator[Ctx]:
     """What `register` has given to Hermes."""
     monkeypatch.setattr(runtimes, "_runtimes", {})
+    newer = SimpleNamespace(VALID_HOOKS={*NEWER})  # an older Hermes would warn of them
+    monkeypatch.setitem(sys.modules, "hermes_cli.plugins", newer)
     ctx = Ctx()
     hermes.register(ctx)
     yield ctx

@@ -10,7 +10,7 @@ from fakes.hermes import Town
 from fakes.host import Outcome, write_rules
 from wakebus.broker import Client
 from wakebus.plugin.hermes.gateway.host import GatewayHost
-from wakebus.plugin.hermes.gateway.turn import Intervals
+from wakebus.plugin.hermes.gateway.turn_end import Intervals
 from wakebus.plugin.hermes.host_api.choose import gateway_api
 from wakebus.plugin.hermes.shared.turn_grant import TurnGrant
 from wakebus.plugin.prompt.pending_context import Context, context_file
@@ -19,7 +19,7 @@ from wakebus.plugin.receive.dispatch import Dispatch
 from wakebus.plugin.receive.terminal_output import TerminalOutput
 from wakebus.plugin.rules.load import RulesFile
 
-QUICK = Intervals(look=0.01, settle=0.3, delivery=20.0)
+QUICK = Intervals(look=0.01, settle=0.3, accepted=0.6, delivery=20.0)
 
 
 class Granted(TurnGrant):
@@ -46,13 +46,14 @@ class Gateway:
         environ: Mapping[str, str] | None = None,
         inject: Any = None,
         intervals: Intervals | None = None,
+        runner: Any = None,
     ) -> None:
         self.name, self.town, self.grant = name, town, Granted()
         self.stop, self.printed = threading.Event(), io.StringIO()
         self.client = Client(address)
         answers = Answers(self.client, name, self.stop)
         self.host = GatewayHost(
-            gateway_api(town.runner, inject),
+            gateway_api(runner or town.runner, inject),
             name,
             answers,
             town.tracker,
@@ -61,7 +62,7 @@ class Gateway:
             environ or {},
             intervals or QUICK,
         )
-        town.runner.output = self.host.on_output
+        town.runner.host = self.host
         self.context = Context(context_file(folder, name))
         rules = RulesFile(write_rules(folder, *callbacks), required=True)
         self.dispatch = Dispatch(

@@ -58,6 +58,11 @@ class SessionSource:
     message_id: str | None = None
     profile: str | None = None
 
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> "SessionSource":
+        """gateway/session.py:250."""
+        return cls(**{**fields, "platform": Platform(fields["platform"])})
+
 
 @dataclass
 class MessageEvent:
@@ -223,9 +228,11 @@ class Runner:
             platforms=platforms, get_home_channel=lambda p: platforms[p].home_channel
         )
         self.turns: list[str] = []
+        self.history: list[str] = []  # what was answered, as it is stored
+        self.ends: dict[str, Any] = {}  # what on_session_end tells more of a turn, since 0.20
         self.interrupted: list[str] = []
         self.stopped: list[tuple[str, str | None]] = []
-        self.output: Callable[[str, str], str | None] = lambda text, session_id: None
+        self.host: Any = None  # the GatewayHost, to which hooks.py passes on what they tell
         self._ids = itertools.count(1)
         self._asked: dict[str, asyncio.Event] = {}
 
@@ -260,10 +267,15 @@ class Runner:
         self.turns.append(event.text)
         self._running_agents[key], self._asked[key] = RunningAgent(self, key), asyncio.Event()
         try:
-            self.tracker.on_begin(event.text, session_id=id, task_id=turn, turn_id=turn)
+            self._begun(event.text, id, turn)
             return await self._answer(event.text, key, id, turn)
         finally:
             del self._running_agents[key]
+
+    def _begun(self, text: str, id: str, turn: str) -> None:
+        if self.host is not None:
+            self.host.on_turn_begin(id)
+        self.tracker.on_begin(text, session_id=id, task_id=turn, turn_id=turn)
 
     async def _answer(self, text: str, key: str, id: str, turn: str) -> str:
         assert self.agent is not None
@@ -276,10 +288,14 @@ class Runner:
             self.tracker.on_end(turn_id=turn, completed=False, interrupted=True)
             return ""
         answer = work.result()
-        answer = self.output(answer, id) or answer
+        self.history.append(answer)
         self.tracker.on_answer(answer, turn_id=turn, steered=self.steered)
-        self.tracker.on_end(turn_id=turn, completed=True, interrupted=False)
-        return "" if answer == "NO_REPLY" else answer
+        if self.host is not None:
+            self.host.on_answer(answer, id)
+        self.tracker.on_end(turn_id=turn, completed=True, interrupted=False, **self.ends)
+        result = {"session_id": id, "final_response": answer, **self.ends}
+        filters = sys.modules["gateway.response_filters"]  # as run.py:12976
+        return "" if filters.is_intentional_silence_agent_result(result, answer) else answer
 
 
 class RunningAgent:
@@ -296,6 +312,16 @@ class RunningAgent:
         self._interrupt_requested = False
 
 
+def is_intentional_silence_response(response: Any) -> bool:
+    """gateway/response_filters.py:56."""
+    return str(response).strip().upper() in ("NO_REPLY", "[SILENT]")
+
+
+def is_intentional_silence_agent_result(agent_result: Any, response: Any) -> bool:
+    """gateway/response_filters.py:75."""
+    return not agent_result.get("failed") and is_intentional_silence_response(response)
+
+
 SESSION: ContextVar[dict[str, str] | None] = ContextVar("SESSION", default=None)
 
 
@@ -310,6 +336,11 @@ def modules(monkeypatch: pytest.MonkeyPatch, **confirming: Any) -> None:
         "gateway.session": vars(here),
         "gateway.platforms.base": vars(here),
         "gateway.session_context": {"get_session_env": get_session_env},
+        "gateway": {},
+        "gateway.response_filters": {
+            one.__name__: one
+            for one in (is_intentional_silence_response, is_intentional_silence_agent_result)
+        },
     }.items():
         module = ModuleType(name)
         module.__dict__.update(
@@ -328,6 +359,10 @@ class Town:
         self.adapter = self.runner.adapters[Platform.MATTERMOST]
         self.held = threading.Event()
         self.held.set()
+
+    def is_unseen(self, session_id: str) -> bool:
+        """Every chat sees what is answered."""
+        return False
 
     async def _agent(self, text: str) -> str:
         while "HOLD" in text and not self.held.is_set():
@@ -354,6 +389,7 @@ def town() -> Iterator[Town]:
     thread = threading.Thread(target=loop.run_forever, name="gateway loop")
     thread.start()
     found = Town(loop)
+    found.hermes.withhold(found.is_unseen)
     try:
         yield found
     finally:

@@ -34,6 +34,7 @@ class Bus:
         self.host: Any = None
         self.context: Any = None
         self.endpoint = self.mode = ""
+        self.errors: list[str] = []
         self.callbacks: dict[str, list[Any]] = {}
 
     def register_hook(self, name: str, callback: Any) -> None:
@@ -45,6 +46,10 @@ class Bus:
         fields["telemetry_schema_version"] = 1
         found = [callback(**fields) for callback in self.callbacks.get(name, [])]
         return [one for one in found if one is not None]
+
+    def tell_failure(self, text: str) -> None:
+        """runtime.py: what the log and /bus tell."""
+        self.errors.append(text)
 
     def registered(self) -> "Bus":
         """Register the hooks, after all that were there before are forgotten."""

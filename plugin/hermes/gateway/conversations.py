@@ -51,6 +51,10 @@ def _chat(source: Any) -> tuple[str, str, str]:
     return platform_name(getattr(source, "platform", None)), chat, thread
 
 
+def _person(source: Any) -> tuple[str, ...]:
+    return (*_chat(source), str(getattr(source, "user_id", None) or ""))
+
+
 class Conversations:
     """
     The conversations of one gateway.
@@ -60,12 +64,26 @@ class Conversations:
 
     def __init__(self, hermes: GatewayApi, environ: Mapping[str, str]) -> None:
         self.hermes, self._environ = hermes, environ
-        self._speakers = BoundedMap(MAX_HEARD)
+        self._speakers, self._admitted = BoundedMap(MAX_HEARD), BoundedMap(MAX_HEARD)
 
     def remember_speaker(self, source: Any) -> None:
         """A person has written; Hermes has not asked for their right yet."""
-        user = str(getattr(source, "user_id", None) or "")
-        self._speakers.put((*_chat(source), user), source)
+        self._speakers.put(_person(source), source)
+
+    def remember_admitted(self, source: Any, key: str) -> None:
+        """Hermes has let a person talk to the agent, in the session `key`."""
+        self._admitted.put(_person(source), key)
+        if self._speakers.get(_person(source)) is None:
+            self._speakers.put(_person(source), source)
+
+    def may_talk(self, source: Any) -> bool:
+        """Return whether this person may talk now; where Hermes does not say: whether they did."""
+        found = self.hermes.may_talk(source)
+        return self._admitted.get(_person(source)) is not None if found is None else found
+
+    def key_of(self, source: Any) -> str:
+        """Return the session key that Hermes gives a source, or ""."""
+        return self.hermes.key_of(source) or str(self._admitted.get(_person(source)) or "")
 
     # --- stored sessions --------------------------------------------------------------------
 
@@ -84,7 +102,7 @@ class Conversations:
     def in_chat(self, channel: Channel) -> Conversation | None:
         """Return whose session a text for `channel` belongs to; None: nobody may talk here."""
         for source in self.people(channel):
-            if self.hermes.may_talk(source) and (key := self.hermes.key_of(source)):
+            if self.may_talk(source) and (key := self.key_of(source)):
                 return Conversation(source, key)
         return None
 

@@ -28,10 +28,12 @@ from wakebus.plugin.hermes.gateway.conversations import (
 from wakebus.plugin.hermes.gateway.foreign_bots import ForeignBots
 from wakebus.plugin.hermes.gateway.live_send import LiveSender
 from wakebus.plugin.hermes.gateway.session_routing import SessionRouter
-from wakebus.plugin.hermes.gateway.turn import SILENT, GatewayTurns, Intervals, is_silent
+from wakebus.plugin.hermes.gateway.turn import GatewayTurns
+from wakebus.plugin.hermes.gateway.turn_end import Intervals
+from wakebus.plugin.hermes.host_api.answer_filter import is_silence
+from wakebus.plugin.hermes.host_api.loaded_functions import session_env
 from wakebus.plugin.hermes.host_api.protocol import GatewayApi, platform_name
 from wakebus.plugin.hermes.shared.bounded_map import BoundedMap
-from wakebus.plugin.hermes.shared.session_env import session_env
 from wakebus.plugin.hermes.shared.turn_grant import TurnGrant
 from wakebus.plugin.hermes.shared.turn_tracker import TurnTracker
 from wakebus.plugin.processes.cancel import Cancel
@@ -94,6 +96,8 @@ class GatewayHost:
             self._conversations, answers, stop, environ, self._not_the_couriers
         )
         self._person_wrote = BoundedMap(MAX_ROUTED)  # into the turn of ours, by session
+        self._unseen = BoundedMap(MAX_ROUTED)  # Hermes's ids of sessions
+        hermes.withhold(self.is_unseen)
         self._turns = GatewayTurns(
             hermes, tracker, stop, granted, self._joined, intervals or Intervals()
         )
@@ -200,9 +204,20 @@ class GatewayHost:
         heard = source is not None and not getattr(event, "internal", False)
         if heard and self._hermes.is_ours(source):
             self._conversations.remember_speaker(source)
-            if (key := self._hermes.key_of(source)) and self._person_wrote.get(key) is not None:
-                self._person_wrote.put(key, True)
+            self._note_person(self._conversations.key_of(source))
             _speaking.set(source)
+
+    def on_admitted(self, session_key: str, fields: Mapping[str, Any]) -> None:
+        """Hermes lets a person's message into this session (post_gateway_admission)."""
+        if not session_key or self._hermes.profile_of(session_key):
+            return
+        self._note_person(session_key)
+        if (source := self._hermes.source_of(fields)) is not None:
+            self._conversations.remember_admitted(source, session_key)
+
+    def _note_person(self, key: str) -> None:
+        if key and self._person_wrote.get(key) is not None:
+            self._person_wrote.put(key, True)
 
     @contextmanager
     def commanding(self) -> Iterator[None]:
@@ -261,18 +276,22 @@ class GatewayHost:
         if key:
             self._sent_from.put(id, key)
 
-    def on_output(self, text: str, session_id: str) -> str | None:
+    def on_answer(self, text: str, session_id: str) -> None:
         """
-        Return what Hermes is to deliver instead of `text`, None for the text itself.
+        The model has answered (post_llm_call): is its chat to see that?
 
         Where the rule says `reply: sender` or `none`, or the courier takes the answer, Hermes shows
-        nothing; the history keeps it (agent/turn_finalizer.py:322, 455). Not where answers are
-        shown as they are written.
+        nothing; the history keeps it. Not where answers are shown as they are written.
         """
-        if threading.current_thread().name == "bg-review" or is_silent(text):
-            return None
         turn = self._tracker.running(session_id=session_id)
-        if turn is None or not self._withheld(turn.order):
-            return None
-        turn.hidden = text
-        return SILENT
+        if turn is not None and not is_silence(text) and self._withheld(turn.order):
+            turn.withheld = True
+            self._unseen.put(session_id, True)
+
+    def is_unseen(self, session_id: str) -> bool:
+        """Return whether the chat is not to see what the session's turn has answered."""
+        return bool(self._unseen.get(session_id))
+
+    def on_turn_begin(self, session_id: str) -> None:
+        """A turn begins in this session (pre_llm_call): what was left there is over."""
+        self._unseen.put(session_id, False)

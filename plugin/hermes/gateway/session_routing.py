@@ -88,6 +88,8 @@ class SessionRouter:
             plan, turn = plan._replace(wake="next_turn", note=self.ungranted), False
         if (why := self._hermes.away()) and (turn or not self._hermes.has_sessions()):
             return Later(AGAIN_S, why)
+        if turn and (why := self._hermes.paused()):
+            return Later(AGAIN_S, why)
         found = self._conversation_for(message, plan, turn)
         if found is None:
             return plan._replace(wake="silent", prints="terminal", note=NOWHERE), None
@@ -145,7 +147,7 @@ class SessionRouter:
         if found is None:
             raise Unroutable(self._foreign(key) or f"no such session: {key!r}; {_ENDED}")
         # Settings that make keys have changed: a turn there would be in another session.
-        if self._hermes.key_of(found.source) != key:
+        if self._conversations.key_of(found.source) != key:
             raise Unroutable(f"session {key!r} is no longer where its chat leads; {_ENDED}")
         if (known := self._if_allowed(found)) is None:
             who = getattr(found.source, "user_id", None) or "nobody that is known"
@@ -166,7 +168,7 @@ class SessionRouter:
         return None if found is None else self._if_allowed(found)
 
     def _if_allowed(self, found: Conversation) -> Conversation | None:
-        if self._hermes.may_talk(found.source):
+        if self._conversations.may_talk(found.source):
             return found
         return found._replace(owner=True) if self._of_owner(found) else None
 

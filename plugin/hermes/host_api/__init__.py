@@ -8,4 +8,6 @@ What wakebus needs of a live Hermes: no private name of Hermes stands anywhere e
     private_tui       the Ink TUI and the desktop of 0.22
     adapter_limits    what adapters do with a     heard_log       what one logs while it sends
                       text beside posting it
+    session_state     what goes on in a session   answer_filter   what no chat is to see
+    loaded_functions  of any kind of process
 """

@@ -3,15 +3,15 @@ A gateway by looking inside its GatewayRunner: hermes-agent 0.19.0; a profile's 
 
 Rule 1: every private name is looked up with a default: it may be missing, half built, or of another
 Hermes. Rule 2: nothing of Hermes is imported; a module that it has not loaded is not there. Rule 3:
-only looks, but for `begin`, `listen`, `send`; what `begin` queued behind a person is taken back at
-once. Rule 4: an adapter is listened to once.
+only looks, but for `begin`, `withdraw`, `listen`, `send`; what `begin` queued behind a person is
+taken back at once. Rule 4: an adapter is listened to once.
 """
 
 import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any, Final, TypeVar
 
 from wakebus.adapters.channel import Channel
@@ -22,7 +22,9 @@ from wakebus.plugin.hermes.host_api.adapter_limits import (
     posts_apart,
     text_limit,
 )
+from wakebus.plugin.hermes.host_api.answer_filter import withhold
 from wakebus.plugin.hermes.host_api.heard_log import hearing
+from wakebus.plugin.hermes.host_api.loaded_functions import paused
 from wakebus.plugin.hermes.host_api.loop_calls import call_on_loop
 from wakebus.plugin.hermes.host_api.profile_part import ProfilePart, profile_of_key
 from wakebus.plugin.hermes.host_api.protocol import (
@@ -30,6 +32,12 @@ from wakebus.plugin.hermes.host_api.protocol import (
     CannotBegin,
     StoredSession,
     Unreachable,
+)
+from wakebus.plugin.hermes.host_api.session_state import (
+    going_on,
+    session_names,
+    shows_turns,
+    take_back,
 )
 
 T = TypeVar("T")
@@ -40,11 +48,11 @@ PATIENCE_S: Final = 15.0  # until an interrupted turn is over
 POLL_S: Final = 0.05
 # A word of Hermes's own, which it puts into no next turn (gateway/run.py:2369, 21707).
 STOP: Final = "Stop requested"
-CONFIRM_S: Final = 300.0  # tools/slash_confirm.py:48: later a confirmation no longer counts
 # Of 0.20 and later (gateway/authz_mixin.py:285 of 0.22.2), and of 0.19 (authz_mixin.py:76).
 _ADAPTER_OF_SOURCE: Final = ("_delivery_adapter_for", "_adapter_for_source")
 # Of 0.20 and later, in the scope of the profile whose bot it is (gateway/run.py:4020 of 0.22.2).
 _MAY_TALK: Final = ("_is_user_authorized_for_source", "_is_user_authorized")
+NOT_TAKEN: Final = "Hermes did not take the turn (gateway.log may say why)"
 CAME_BETWEEN: Final = "a person's turn came in between"
 _LISTENERS: Final = "wakebus_listeners"  # by profile
 
@@ -54,6 +62,7 @@ class PrivateGateway:
 
     def __init__(self, runner: Any, part: ProfilePart | None = None) -> None:
         self._runner, self._part = runner, part or ProfilePart(runner)
+        self._withholds = False
 
     # --- who is where ---------------------------------------------------------------------
 
@@ -103,13 +112,38 @@ class PrivateGateway:
         """Return the profile that a session key is of, "" where it is ours or says none."""
         return "" if self._part.owns(key) else profile_of_key(key)
 
-    def may_talk(self, source: Any) -> bool:
+    def may_talk(self, source: Any) -> bool | None:
         """Return whether this person may talk to the agent now, as the bot that heard them says."""
         check = _first(self._runner, _MAY_TALK)
+        if check is None:
+            return None
         try:
-            return callable(check) and check(source) is True
+            return check(source) is True
         except Exception:  # half built; then nobody
             return False
+
+    def may_inject(self, source: Any) -> bool:
+        """
+        Return whether Hermes would let a plugin begin a turn as this source.
+
+        The question that it asks itself, once it has said yes (gateway/run_plugin_injection.py:95
+        of 0.22.2): adapters' own grants, as of Discord roles, do not count.
+        """
+        ask = getattr(self._runner, "_is_user_authorized_for_source", None)
+        if not callable(ask):
+            return bool(getattr(source, "user_id", None))
+        try:
+            return ask(source, allow_adapter_delegation=False) is True
+        except Exception:  # another Hermes
+            return False
+
+    def source_of(self, fields: Mapping[str, Any]) -> Any:
+        """Return the SessionSource that a hook tells of as a mapping (gateway/session.py)."""
+        make = getattr(sys.modules.get("gateway.session"), "SessionSource", None)
+        try:
+            return make.from_dict(dict(fields)) if make is not None else None
+        except Exception:  # another Hermes
+            return None
 
     def home(self, platform: str) -> tuple[str, str] | None:
         """Return chat and thread of the configured HomeChannel (gateway/config.py:967)."""
@@ -165,6 +199,10 @@ class PrivateGateway:
             return "the gateway is starting"
         return ""
 
+    def paused(self) -> str:
+        """Return why no new work is to begin, or "": the owner's emergency stop."""
+        return paused()
+
     def platform_away(self, platform: str, source: Any = None) -> str:
         """Return why nothing reaches the platform (of this source's profile) now, or ""."""
         if self._adapter(platform, source) is not None:
@@ -187,11 +225,11 @@ class PrivateGateway:
         """Return what goes on in the session, or ""."""
         adapter = self._adapter_of(source)
         names = (key,) if self._part.name else session_names(adapter, source, key)
-        for name in names:
-            for why, look in _LOOKS:
-                if look(self._runner, adapter, name):
-                    return why
-        return ""
+        return going_on(self._runner, adapter, names)
+
+    def shows_turns(self, source: Any) -> bool:
+        """Return whether `busy` and `in_turn` could tell of a turn."""
+        return shows_turns(self._runner, self._adapter_of(source))
 
     def in_turn(self, key: str) -> bool:
         """Return whether a turn runs in the session, also in a gateway that is away."""
@@ -206,9 +244,13 @@ class PrivateGateway:
         """
         with self._part.at_home():
             shown = streams(self._part.streaming, platform)
-        return self._part.busy_input_mode != "steer" and not shown
+        return self._withholds and self._part.busy_input_mode != "steer" and not shown
 
     # --- what is done ---------------------------------------------------------------------
+
+    def withhold(self, withheld: Callable[[str], bool]) -> None:
+        """Have the answer of a session's turn kept from its chat, where `withheld(session_id)`."""
+        self._withholds = withhold(withheld)
 
     def begin(
         self,
@@ -223,13 +265,29 @@ class PrivateGateway:
         async def hand_over() -> str:
             if why := look():
                 return why
-            adapter, event = self._adapter_of(source), _event(text, source)
+            adapter, event = self._adapter_of(source), _event(text, source, key)
             handed(event)
             async with self._part.scope():
                 await adapter.handle_message(event)
-            return CAME_BETWEEN if _taken_back(adapter, event) else ""
+            if take_back(self._runner, adapter, lambda queued: queued is event):
+                return CAME_BETWEEN
+            if getattr(event, "_gateway_accepted", None) is False:  # 0.22: base.py:4033
+                raise CannotBegin(NOT_TAKEN)
+            return ""
 
         return self._hand_over(hand_over)
+
+    def withdraw(self, text: str, source: Any) -> bool:
+        """Take back what waits in Hermes's queue, in this process; return whether it was there."""
+
+        async def withdraw() -> bool:
+            adapter = self._adapter_of(source)
+            return take_back(self._runner, adapter, lambda event: _text_of(event) == text)
+
+        try:
+            return self._call(withdraw, HAND_OVER_S)
+        except (Unreachable, TimeoutError):
+            return False
 
     def _hand_over(self, make: Callable[[], Awaitable[str]]) -> str:
         try:
@@ -299,106 +357,33 @@ def _first(runner: Any, names: tuple[str, ...]) -> Any:
     return next((found for name in names if callable(found := getattr(runner, name, None))), None)
 
 
-# --- whether a session is busy --------------------------------------------------------------------
-
-
-def session_names(adapter: Any, source: Any, key: str) -> tuple[str, ...]:
-    """
-    Return the names that one session has: of the store, and of the adapter.
-
-    They differ where profiles are multiplexed (gateway/platforms/base.py:4780).
-    """
-    make: Any = getattr(sys.modules.get("gateway.session"), "build_session_key", None)
-    extra = getattr(getattr(adapter, "config", None), "extra", None) or {}
-    try:
-        own = make(
-            source,
-            group_sessions_per_user=extra.get("group_sessions_per_user", True),
-            thread_sessions_per_user=extra.get("thread_sessions_per_user", False),
-        )
-    except Exception:  # Hermes is half loaded, or another
-        return (key,)
-    return tuple(dict.fromkeys((key, str(own))))
-
-
-def _in_turn(runner: Any, adapter: Any, key: str) -> bool:
-    if key in (getattr(runner, "_running_agents", None) or {}):
-        return True
-    if key not in (getattr(adapter, "_active_sessions", None) or {}):
-        return False
-    # A lock whose task has ended is no turn; handle_message clears it (base.py:4557).
-    task = (getattr(adapter, "_session_tasks", None) or {}).get(key)
-    done = getattr(task, "done", None)
-    return not (callable(done) and done())
-
-
-def _queued(runner: Any, adapter: Any, key: str) -> bool:
-    waiting = ("_pending_messages", "_text_debounce")
-    if any(key in (getattr(adapter, name, None) or {}) for name in waiting):
-        return True
-    return bool((getattr(runner, "_queued_events", None) or {}).get(key))
-
-
-def _updating(runner: Any, adapter: Any, key: str) -> bool:
-    return bool((getattr(runner, "_update_prompt_pending", None) or {}).get(key))
-
-
-def _clarifying(runner: Any, adapter: Any, key: str) -> bool:
-    return bool(_asked("tools.clarify_gateway", "has_pending", key))
-
-
-def _approving(runner: Any, adapter: Any, key: str) -> bool:
-    return bool(_asked("tools.approval", "has_blocking_approval", key))
-
-
-def _confirming(runner: Any, adapter: Any, key: str) -> bool:
-    pending = _asked("tools.slash_confirm", "get_pending", key)
-    if not isinstance(pending, dict):
-        return False
-    return time.time() - float(pending.get("created_at") or 0) <= CONFIRM_S
-
-
-def _asked(module: str, name: str, key: str) -> Any:
-    function = getattr(sys.modules.get(module), name, None)
-    try:
-        return function(key) if callable(function) else None
-    except Exception:
-        return None
-
-
-_Look = Callable[[Any, Any, str], bool]
-_LOOKS: Final[tuple[tuple[str, _Look], ...]] = (
-    ("a turn runs there", _in_turn),
-    ("a message waits there", _queued),
-    ("an update waits for an answer there", _updating),
-    ("a question waits for an answer there", _clarifying),
-    ("an approval waits for an answer there", _approving),
-    ("a command waits for a confirmation there", _confirming),
-)
-
-
 # --- turns and sends ------------------------------------------------------------------------------
 
 
-def _event(text: str, source: Any) -> Any:
-    """Return Hermes's MessageEvent for a turn of ours (gateway/platforms/base.py:1759)."""
+def _event(text: str, source: Any, key: str) -> Any:
+    """
+    Return Hermes's MessageEvent for a turn of ours (gateway/platforms/base.py:1759).
+
+    Newer ones are told that the text commands and answers nothing, and that its session is settled
+    (`allow_gateway_control`, `metadata`: gateway/platforms/event.py of 0.22.2).
+    """
     base = sys.modules["gateway.platforms.base"]
+    known = {one.name for one in fields(base.MessageEvent)}
+    more = {"allow_gateway_control": False, "metadata": {"gateway_session_key": key}}
+    newer = more if known.issuperset(more) else {}
+    # A plain `replace` loses by which bot the session was heard (session_identity.py:114, 0.22.2).
+    copy = getattr(sys.modules.get("gateway.session_identity"), "replace_source", replace)
     return base.MessageEvent(
         text=text,
         message_type=base.MessageType.TEXT,
-        source=replace(source, message_id=None),
+        source=copy(source, message_id=None),
         internal=True,
+        **newer,
     )
 
 
-def _taken_back(adapter: Any, event: Any) -> bool:
-    """Undo what handle_message queued: a person came in between while it awaited (base.py:4776)."""
-    waiting: dict[str, Any] = getattr(adapter, "_pending_messages", None) or {}
-    for key, queued in list(waiting.items()):
-        if queued is event:
-            del waiting[key]
-            return True
-    return False
+def _text_of(event: Any) -> Any:
+    return getattr(event, "text", None)
 
 
 def listen_to(adapter: Any, told: Callable[[Any, Any], None], profile: str = "") -> bool:

@@ -7,7 +7,7 @@ nothing raises but as it says; what is missing or half built is "", None, empty:
 any thread but the gateway's own loop may call.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final, Literal, NamedTuple, Protocol
 
 from wakebus.adapters.channel import Channel
@@ -79,8 +79,11 @@ class GatewayApi(Protocol):
     def profile_of(self, key: str) -> str:
         """Return the other profile of the same gateway that a session key is of, or ""."""
 
-    def may_talk(self, source: Any) -> bool:
-        """Return whether this person may talk to the agent now."""
+    def may_talk(self, source: Any) -> bool | None:
+        """Return whether this person may talk to the agent now; None: Hermes does not say."""
+
+    def source_of(self, fields: Mapping[str, Any]) -> Any:
+        """Return the source that a hook tells of as a mapping, or None."""
 
     def home(self, platform: str) -> tuple[str, str] | None:
         """Return chat and thread ("" for none) of the platform's home channel, as configured."""
@@ -96,6 +99,9 @@ class GatewayApi(Protocol):
     def away(self) -> str:
         """Return why the gateway takes no turns now, or ""."""
 
+    def paused(self) -> str:
+        """Return why no new turn is to begin, or "": the owner has stopped all new work."""
+
     def platform_away(self, platform: str, source: Any = None) -> str:
         """Return why nothing reaches the platform (of this source's profile) now, or ""."""
 
@@ -110,10 +116,20 @@ class GatewayApi(Protocol):
     def in_turn(self, key: str) -> bool:
         """Return whether a turn runs in the session, also in a gateway that is away."""
 
+    def shows_turns(self, source: Any) -> bool:
+        """Return whether `busy` and `in_turn` could tell of a turn; else they are always empty."""
+
     def can_withhold(self, platform: str) -> bool:
         """Return whether a turn's answer can be kept from the chat, and from nobody else."""
 
     # --- what is done ---------------------------------------------------------------------
+
+    def withhold(self, withheld: Callable[[str], bool]) -> None:
+        """
+        Have `withheld(session_id)` asked when a turn's answer is about to be delivered: where it is
+        true, the chat is shown nothing; the history keeps it. A bound method, asked as long as its
+        object lives; `can_withhold` says whether Hermes asks.
+        """
 
     def begin(
         self,
@@ -126,10 +142,14 @@ class GatewayApi(Protocol):
         """
         Begin a turn on `text`, unless `look` says what goes on there instead; return that, or "".
 
-        `look` is called on the gateway's loop, and nothing comes in between. `handed` gets the
-        event that Hermes works on, where we make it. Raises Unreachable, CannotBegin, what `look`
-        or Hermes raises.
+        `look` is called on the gateway's loop. `handed` gets the event that Hermes works on, where
+        we make it; then nothing comes in between. Else Hermes has only accepted the text: it may
+        begin the turn at once, later, or never (heard_log.refusal_in). Raises Unreachable,
+        CannotBegin, what `look` or Hermes raises.
         """
+
+    def withdraw(self, text: str, source: Any) -> bool:
+        """Take back a text that waits in Hermes's queue; whether it was there, and is no more."""
 
     def interrupt(self, key: str, over: Callable[[], bool]) -> bool:
         """

@@ -1,8 +1,11 @@
 """
 A gateway by what newer Hermes offers to its plugins; what it does not offer yet, by looking inside.
 
-Rule 1: `ctx.inject_message(session_key=)` begins a turn only in a session that is stored; it asks
-the same grant as we do. Rule 2: it waits for the gateway's loop itself, so it is not called there.
+Rule 1: `ctx.inject_message(session_key=)` begins a turn only in a session that is stored, and only
+as somebody whom today's authorization admits: nobody (the owner's home channel) is refused, after
+it has said that all is well. So it is asked beforehand, and there the turn is begun as in 0.19.
+(`origin=` asks the same, so it is no other door.) Rule 2: the grant that it asks is the one that we
+ask. Rule 3: it waits for the gateway's loop itself, so it is not called there.
 """
 
 from collections.abc import Callable
@@ -33,7 +36,8 @@ class PublicGateway(PrivateGateway):
         handed: Callable[[Any], None],
     ) -> str:
         """Let Hermes queue the text in the session itself; it makes the event."""
-        if not any(stored.key == key for stored in self.sessions()):
+        stored = next((one for one in self.sessions() if one.key == key), None)
+        if stored is None or not self.may_inject(stored.source):
             return super().begin(text, source, key, look, handed)
 
         async def looked() -> str:

@@ -12,12 +12,10 @@ is made here, random.
 
 import logging
 import secrets
-import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
-from importlib import import_module
-from typing import Any, Final
+from typing import Final
 
 from wakebus.plugin.prompt.label import PromptItem
 from wakebus.plugin.prompt.pending_context import Context, PendingContext
@@ -25,8 +23,6 @@ from wakebus.plugin.prompt.prompt import context_notes
 
 log = logging.getLogger("wakebus")
 
-LIMIT: Final = 10_000  # characters of one hook's context: Hermes's own default
-MAX_LIMIT: Final = 64_000  # also where Hermes sets none: it stays in the conversation for good
 MAX_TURNS: Final = 256
 _CUT: Final = 160  # characters that a pointer to the whole text takes at most
 
@@ -124,17 +120,3 @@ def _first(waiting: PendingContext, limit: int, fence: str) -> tuple[PendingCont
 def _cut(item: PromptItem, room: int) -> PromptItem:
     whole = f"`wakebus trace {item.message.id} --text`"
     return item._replace(text=f"{item.text[:room]}\n[cut: the whole is shown by {whole}]")
-
-
-def hermes_limit() -> int:
-    """Return how many characters Hermes passes on whole: `hooks.output_spill.max_chars`."""
-    if "tools" not in sys.modules:  # not in Hermes
-        return LIMIT
-    try:
-        # Hermes loads it, and the configuration, as soon as the hook returns (turn_context.py:713).
-        config: dict[str, Any] = import_module("tools.hook_output_spill").get_spill_config()
-        if not config.get("enabled", True):
-            return MAX_LIMIT
-        return min(int(config["max_chars"]), MAX_LIMIT)
-    except Exception:
-        return LIMIT

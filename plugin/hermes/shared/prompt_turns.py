@@ -149,7 +149,7 @@ class PromptTurns:
         leaving = self._stop.is_set() or hermes.leaving
         cut = not late and (order.cancel.asked or leaving)
         stopped = tracked.interrupted and not (late or cut)
-        if answer and not stopped:
+        if answer and not stopped and not tracked.failed:
             note = {} if tracked.completed else {"note": "Hermes calls the turn not completed"}
             shown: Told = {"result": "answered", "at": time.time()}
             outcome |= {"characters": len(answer), **note}
@@ -162,10 +162,10 @@ class PromptTurns:
             outcome["error"] = "ended before it was done"
         elif stopped:
             outcome |= {"interrupted": True, "error": f"the person at {self._where} stopped it"}
-        elif tracked.completed:
+        elif tracked.completed and not tracked.failed:
             outcome["error"] = NO_OUTPUT
         else:
-            why = f"its model: {tracked.trouble}" if tracked.trouble else ""
+            why = tracked.why_failed
             outcome["error"] = why or f"Hermes did not complete it; see {self._where}"
         # What a turn that was interrupted had in its prompt stays in the conversation: it is seen
         # by the next turn. Not so when this process ends: then all of it comes again.

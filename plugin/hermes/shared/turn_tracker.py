@@ -11,7 +11,7 @@ that ends.
 
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import Final
 
@@ -25,21 +25,29 @@ class TrackedTurn:
     """
     An order on its way through Hermes. `began`, `ended` are set in this sequence.
 
-    `answer`: what the model said at the end, "" for nothing; `hidden`: that, where the chat is not
-    to see it; `trouble`: what its API said last, where it failed and nothing was said since;
-    `steered`: a person's words were put into the turn; `completed`, `interrupted`: as Hermes told
-    at the turn's end; `session_id`: Hermes's own; `handed_over`: Hermes begins it, now or later;
-    `awaited`: somebody waits for its end.
+    `answer`: what the model said at the end, "" for nothing; `withheld`: the chat is not to see it;
+    `trouble`: what its API said last, where it failed and nothing was said since; `steered`: a
+    person's words were put into the turn; `completed`, `interrupted`, `failed`, `exit_reason`: as
+    Hermes told at the turn's end; `session_id`: Hermes's own; `handed_over`: Hermes begins it, now
+    or later; `stopped`: what a person did to its session since; `awaited`: somebody waits for its
+    end; `doubt`: they gave up, and it may still begin.
     """
 
     def __init__(self, order: TurnRequest) -> None:
         self.order = order
         self.session_id = self.task_id = self.turn_id = ""
-        self.answer = self.trouble = ""
-        self.hidden: str | None = None
-        self.handed_over, self.awaited = False, True
-        self.completed = self.interrupted = self.steered = False
+        self.answer = self.trouble = self.exit_reason = self.stopped = ""
+        self.completed = self.interrupted = self.failed = False
+        self.steered = self.withheld = self.handed_over = self.doubt = False
+        self.awaited = True
         self.began, self.ended = threading.Event(), threading.Event()
+
+    @property
+    def why_failed(self) -> str:
+        """What was said of its failure by the model's API, else by Hermes; "" for nothing."""
+        if self.trouble:
+            return f"its model: {self.trouble}"
+        return f"Hermes: {self.exit_reason}" if self.failed and self.exit_reason else ""
 
 
 class TurnTracker:
@@ -74,6 +82,12 @@ class TurnTracker:
             turn.began.set()
         return found
 
+    def on_stopped(self, sessions: Collection[str], what: str) -> None:
+        """A person did `what` to a session: an order that waits there may never begin."""
+        for turn in self._all():
+            if turn.order.session in sessions and not turn.began.is_set():
+                turn.stopped = what
+
     def on_answer(self, text: str, *, turn_id: str, steered: bool = False) -> None:
         """The model has answered in turn `turn_id`."""
         for turn in self._by_id(turn_id):
@@ -84,10 +98,19 @@ class TurnTracker:
         for turn in self._by_id(turn_id):
             turn.trouble = text
 
-    def on_end(self, *, turn_id: str, completed: bool, interrupted: bool) -> None:
+    def on_end(
+        self,
+        *,
+        turn_id: str,
+        completed: bool,
+        interrupted: bool,
+        failed: bool = False,
+        exit_reason: str = "",
+    ) -> None:
         """Turn `turn_id` is over."""
         for turn in self._by_id(turn_id):
             turn.completed, turn.interrupted = completed, interrupted
+            turn.failed, turn.exit_reason = failed, exit_reason
             turn.ended.set()
         self._forget_left()
 

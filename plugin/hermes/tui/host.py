@@ -15,10 +15,10 @@ from typing import Any, Final
 
 from wakebus.broker import Delivery, Later, Refusal
 from wakebus.broker.errors import NotNow
+from wakebus.plugin.hermes.host_api.loaded_functions import session_env
 from wakebus.plugin.hermes.host_api.protocol import TuiApi, TuiSession
 from wakebus.plugin.hermes.shared.bounded_map import BoundedMap
 from wakebus.plugin.hermes.shared.prompt_turns import PromptTurns, answer_seen
-from wakebus.plugin.hermes.shared.session_env import session_env
 from wakebus.plugin.hermes.shared.turn_grant import TurnGrant
 from wakebus.plugin.hermes.shared.turn_tracker import TurnTracker
 from wakebus.plugin.hermes.tui.session_choice import NoSession, choose_session

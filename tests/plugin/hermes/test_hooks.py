@@ -1,8 +1,10 @@
 """What Hermes's hooks tell wakebus, and what they put in front of a person's turn (HERMES-4)."""
 
+import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,7 +13,15 @@ from fakes.broker import Broker, until
 from fakes.hermes_terminal import Bus, Terminal
 from fakes.host import deliver
 from wakebus.broker.protocol.message import Message
-from wakebus.plugin.hermes.hooks import MAX_SESSIONS, STEER, Hooks, _state_of, message_text, steered
+from wakebus.plugin.hermes.hooks import (
+    MAX_SESSIONS,
+    REDIRECT,
+    STEER,
+    Hooks,
+    _state_of,
+    message_text,
+    steered,
+)
 from wakebus.plugin.processes.cancel import Cancel
 from wakebus.plugin.prompt.label import PromptItem
 from wakebus.plugin.prompt.pending_context import Context
@@ -44,9 +54,13 @@ class Gateway:
         """A person's message."""
         self.events.append(event)
 
-    def on_output(self, text: str, session_id: str) -> str | None:
-        """Changes one text."""
-        return "changed" if text == "change me" else None
+    def on_answer(self, text: str, session_id: str) -> None:
+        """The model's answer."""
+        self.events.append((session_id, text))
+
+    def on_admitted(self, session_key: str, fields: Mapping[str, Any]) -> None:
+        """A person who may talk."""
+        self.events.append((session_key, fields["user_id"]))
 
 
 @pytest.fixture
@@ -162,7 +176,7 @@ def test_before_the_bus(bus: Bus) -> None:
     bus.host = bus.context = None
     assert begin(bus) == ""
     assert bus.fire("pre_gateway_dispatch", event="e", gateway="g") == []
-    assert bus.fire("transform_llm_output", response_text="x", session_id="a1") == []
+    assert bus.fire("post_llm_call", assistant_response="x", session_id="a1") == []
 
 
 # --- the source -----------------------------------------------------------------------------------
@@ -235,20 +249,73 @@ def test_registered_again(bus: Bus, make: MakeMessage) -> None:
     bus.context.add("key:a1", PromptItem(make(), "milk"))
     assert "milk" in begin(bus)
     bus.registered()
-    assert [len(callbacks) for callbacks in bus.callbacks.values()] == [1] * 8
+    assert [len(callbacks) for callbacks in bus.callbacks.values()] == [1] * 7
     end(bus, "t1")
     assert begin(bus, "t2") == ""
 
 
 def test_what_a_host_hears(bus: Bus) -> None:
-    """HERMES-4.11: a person's message and an answer, which it may change; Hermes's way is kept."""
+    """HERMES-4.11: a person's message, who was let in, and an answer; Hermes goes its own way."""
     assert bus.fire("pre_gateway_dispatch", event="e", gateway="g", session_store=None) == []
     assert bus.host.events == ["e"]
-    output = [
-        bus.fire("transform_llm_output", response_text=text, session_id="a1")
-        for text in ("keep me", "change me")
-    ]
-    assert output == [[], ["changed"]]
+    assert bus.fire("post_llm_call", assistant_response="done", session_id="a1") == []
+    assert bus.host.events == ["e", ("a1", "done")]
+
+
+def test_hooks_of_newer_hermes(bus: Bus, monkeypatch: pytest.MonkeyPatch) -> None:
+    """HERMES-3.2: who was let in is heard of where Hermes tells it; another Hermes would warn."""
+    assert "post_gateway_admission" not in bus.callbacks
+    newer = {"post_gateway_admission", "agent_loop_stopped"}
+    monkeypatch.setitem(sys.modules, "hermes_cli.plugins", SimpleNamespace(VALID_HOOKS=newer))
+    bus.registered()
+    source = {"platform": "mattermost", "user_id": "u1"}
+    assert bus.fire("post_gateway_admission", session_key="k", source=source, text="x") == []
+    assert bus.host.events == [("k", "u1")]
+
+
+def test_how_hermes_says_that_a_turn_failed(bus: Bus) -> None:
+    """RULES-8.1, HERMES-3.17: `failed` and `turn_exit_reason`, which 0.19 does not tell."""
+    order: Any = SimpleNamespace(marker="a" * 24, session="key:a1", jobs=())
+    with bus.tracker.tracking(order) as turn:
+        begin(bus, user_message=f"text {'a' * 24}")
+        how = {"completed": True, "failed": True, "turn_exit_reason": "all_retries_exhausted"}
+        bus.fire("on_session_end", session_id="a1", turn_id="t1", interrupted=False, **how)
+    assert turn.ended.is_set() and turn.why_failed == "Hermes: all_retries_exhausted"
+
+
+def test_a_person_stops_what_has_not_begun(bus: Bus, monkeypatch: pytest.MonkeyPatch) -> None:
+    """HERMES-3.18: `/stop` and `/new`, of the session that is meant, while the turn waits there."""
+    newer = SimpleNamespace(VALID_HOOKS={"agent_loop_stopped"})
+    monkeypatch.setitem(sys.modules, "hermes_cli.plugins", newer)
+    bus.registered()
+    order: Any = SimpleNamespace(marker="a" * 24, session="key:a1", jobs=())
+    with bus.tracker.tracking(order) as turn:
+        bus.fire("agent_loop_stopped", session_key="key:a2", reason="Stop requested")
+        assert turn.stopped == ""
+        bus.fire("agent_loop_stopped", session_key="key:a1", reason="Stop requested")
+        assert turn.stopped == "a stop (Stop requested)"
+        bus.fire("on_session_reset", session_id="a1", old_session_id="a0")
+        assert turn.stopped == "a reset of its session"
+
+
+def test_a_turn_that_was_given_up_begins(bus: Bus) -> None:
+    """HERMES-3.18: it is recognised, once, and told in the log and by /bus."""
+    message = SimpleNamespace(message=SimpleNamespace(id="m1"))
+    jobs = (SimpleNamespace(delivery=message),)
+    order: Any = SimpleNamespace(marker="a" * 24, session="key:a1", jobs=jobs)
+    with bus.tracker.tracking(order) as turn:
+        turn.handed_over = turn.doubt = True
+    begin(bus, user_message=f"text {'a' * 24}")
+    assert bus.errors == ["m1: told as uncertain, its turn has begun after all"]
+    begin(bus, "t2", user_message=f"text {'a' * 24}")
+    assert len(bus.errors) == 1
+
+
+def test_a_person_redirects_the_turn() -> None:
+    """HERMES-3.7: newer Hermes puts it behind what was answered so far; the answer is theirs."""
+    redirected = {"role": "user", "content": "wait", "api_content": f"{REDIRECT}\n[…]\n\nwait"}
+    assert steered([{"role": "user", "content": "ours"}, redirected, {"role": "assistant"}])
+    assert not steered([{"role": "user", "content": "ours"}, {"role": "assistant"}])
 
 
 def test_what_the_models_api_said(bus: Bus, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,9 +1,7 @@
 """One turn in a session of the gateway: how it begins, ends, and what is told of it."""
 
-import sys
 import threading
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,7 +11,7 @@ from fakes.gateway import Gateway
 from fakes.hermes import Platform, SendResult, Town, dm
 from wakebus.broker.errors import NotNow, NotRunning, TimedOut
 from wakebus.plugin.hermes.gateway.conversations import Conversation
-from wakebus.plugin.hermes.gateway.turn import Intervals, is_silent
+from wakebus.plugin.hermes.gateway.turn_end import Intervals
 
 MakeGateway = Callable[..., Gateway]
 
@@ -256,14 +254,6 @@ def test_a_newer_hermes(town: Town, make_gateway: MakeGateway) -> None:
     outcome = gateway.do("one", channel=DM1)
     assert calls == [KEY] and outcome["channel"]["result"] == "answered"
     assert "inject_message" in gateway.failed(gateway.send("refuse", channel=DM1))
-
-
-def test_silence_is_what_hermes_calls_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    """HERMES-3.7: by its own filter where it is loaded."""
-    assert is_silent(" no_reply ") and is_silent("[SILENT]") and not is_silent("NO_REPLY, really")
-    own = SimpleNamespace(is_intentional_silence_response=lambda text: text == "hush")
-    monkeypatch.setitem(sys.modules, "gateway.response_filters", own)
-    assert is_silent("hush") and not is_silent("NO_REPLY")
 
 
 # --- what is cancelled ----------------------------------------------------------------------

@@ -13,10 +13,10 @@ from wakebus.adapters.channel import parse
 from wakebus.plugin.hermes.host_api.private_gateway import (
     PrivateGateway,
     listen_to,
-    session_names,
     streams,
 )
 from wakebus.plugin.hermes.host_api.protocol import Unreachable
+from wakebus.plugin.hermes.host_api.session_state import session_names
 
 KEY = "agent:main:mattermost:dm:dm1"
 
@@ -193,7 +193,7 @@ def test_a_check_that_fails_allows_nobody(town: Town) -> None:
     ],
 )
 def test_answers_that_are_shown_as_they_are_written(
-    own: dict[str, Any] | None, display: bool | None, expected: bool
+    own: dict[str, Any] | None, display: bool | None, expected: bool, town: Town
 ) -> None:
     """HERMES-3.7: by Hermes's config, or the platform's own display setting."""
     runner = SimpleNamespace(
@@ -204,9 +204,10 @@ def test_answers_that_are_shown_as_they_are_written(
         "gateway.display_config": SimpleNamespace(resolve_display_setting=lambda *a: display),
     }
     assert streams(runner.config.streaming, "mattermost", modules) is expected
-    assert PrivateGateway(runner).can_withhold("mattermost") is not (
-        expected and display is not True
-    )
+    gateway = PrivateGateway(runner)
+    assert not gateway.can_withhold("mattermost"), "nobody is asked yet"
+    gateway.withhold(town.is_unseen)
+    assert gateway.can_withhold("mattermost") is not (expected and display is not True)
     assert streams(runner.config.streaming, "mattermost", {}) is (expected and display is not True)
 
 

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from fakes.private_names import private_names
+
 ROOT = Path(__file__).parents[4]
 ROOM = ROOT / "plugin" / "hermes" / "host_api"
 FILES = [
@@ -15,24 +17,14 @@ FILES = [
     for file in sorted((ROOT / folder).rglob("*.py"))
     if ROOM not in file.parents
 ]
-PRIVATE = re.compile(r"_[a-z]\w*")
-# What an object says of itself, or of its own class, is no other's.
-OWN = {"self", "cls"}
+MODULES = {
+    *("acp_adapter", "agent", "cli", "cron", "gateway", "hermes_cli", "hermes_constants"),
+    *("hermes_state", "run_agent", "tools", "tui_gateway", "utils"),
+}
+# The gateway's hook finds the plugin that the same process has loaded, or has not.
+OURS = {"plugin/hermes/gateway_events.py": {"sys.modules"}}
 # Of the standard library.
 STANDARD = {"_exit", "_replace", "_asdict", "_fill_text"}
-
-
-def private_names(tree: ast.AST) -> Iterator[str]:
-    """Yield the private names of others: attributes, imports, and texts by which to look one up."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and PRIVATE.fullmatch(node.attr):
-            if not (isinstance(node.value, ast.Name) and node.value.id in OWN):
-                yield node.attr
-        elif isinstance(node, ast.ImportFrom):
-            parts = [*(node.module or "").split("."), *(alias.name for alias in node.names)]
-            yield from filter(PRIVATE.fullmatch, parts)
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            yield from filter(PRIVATE.fullmatch, [node.value])
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(ROOT)))
@@ -40,6 +32,28 @@ def test_no_private_name_stands_elsewhere(file: Path) -> None:
     """HERMES-2.15: where Hermes changes inside, one room changes."""
     found = set(private_names(ast.parse(file.read_text(encoding="utf-8"))))
     assert not found - STANDARD
+
+
+def modules_looked_into(tree: ast.AST) -> Iterator[str]:
+    """Yield the modules of Hermes that are imported, and looks at those that it has loaded."""
+    for node in ast.walk(tree):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = [node.module or ""]
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            names = [node.value] if re.fullmatch(r"\w+(\.\w+)+", node.value) else []
+        elif isinstance(node, ast.Attribute) and node.attr == "modules":
+            yield "sys.modules"
+        yield from (name for name in names if name.partition(".")[0] in MODULES)
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(ROOT)))
+def test_no_module_of_hermes_is_looked_into_elsewhere(file: Path) -> None:
+    """HERMES-2.15: nor is one imported: importing `gateway.run` marks the process as a gateway."""
+    found = set(modules_looked_into(ast.parse(file.read_text(encoding="utf-8"))))
+    assert not found - OURS.get(file.relative_to(ROOT).as_posix(), set())
 
 
 @pytest.mark.parametrize("file", sorted(ROOM.glob("public_*.py")), ids=lambda file: str(file.stem))
@@ -55,3 +69,11 @@ def test_they_stand_here() -> None:
     ways = "getattr(x, '_a'); hasattr(x, '_b'); x._c; f(['_d']); from y import _e; from _f import z"
     assert set(private_names(ast.parse(ways))) == {"_a", "_b", "_c", "_d", "_e", "_f"}
     assert not set(private_names(ast.parse("self._a; x.__class__; '_A'; '_'; 'a _b'")))
+
+
+def test_modules_are_seen() -> None:
+    """Each way to look into one."""
+    ways = "import cli; from gateway.run import x; f('tools.approval'); sys.modules; 'gateway'"
+    assert set(modules_looked_into(ast.parse(ways))) == {
+        *("cli", "gateway.run", "tools.approval", "sys.modules"),
+    }

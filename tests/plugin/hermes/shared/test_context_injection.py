@@ -1,21 +1,13 @@
 """What waits in front of a person's turn: as much as Hermes passes on, shown when it was."""
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
 from wakebus.broker.protocol.message import Message
-from wakebus.plugin.hermes.shared.context_injection import (
-    LIMIT,
-    MAX_LIMIT,
-    MAX_TURNS,
-    ContextInjection,
-    fitting,
-    hermes_limit,
-)
+from wakebus.plugin.hermes.host_api.loaded_functions import LIMIT
+from wakebus.plugin.hermes.shared.context_injection import MAX_TURNS, ContextInjection, fitting
 from wakebus.plugin.prompt.label import PromptItem
 from wakebus.plugin.prompt.pending_context import MAX_FAILED, Context, PendingContext
 
@@ -113,24 +105,3 @@ def test_a_context_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     broken = Context(tmp_path / "file" / "lead.jsonl")
     assert ContextInjection().begin_turn(broken, [""], "s1", "t1", LIMIT) == ""
-
-
-@pytest.mark.parametrize(
-    ("config", "limit"),
-    [
-        ({"enabled": True, "max_chars": 3000}, 3000),
-        ({"enabled": True, "max_chars": 10**9}, MAX_LIMIT),
-        ({"enabled": False, "max_chars": 3000}, MAX_LIMIT),
-        ({}, LIMIT),
-    ],
-)
-def test_how_much_hermes_passes_on(
-    monkeypatch: pytest.MonkeyPatch, config: dict[str, object], limit: int
-) -> None:
-    """HERMES-4.8: as its configuration says (tools/hook_output_spill.py:81)."""
-    assert hermes_limit() == LIMIT
-    spill = ModuleType("tools.hook_output_spill")
-    spill.get_spill_config = lambda: config  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "tools", ModuleType("tools"))
-    monkeypatch.setitem(sys.modules, "tools.hook_output_spill", spill)
-    assert hermes_limit() == limit
