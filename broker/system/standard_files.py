@@ -3,9 +3,11 @@ The descriptors 0, 1 and 2 of a command, whoever started it and however (`<&- >&
 
 Rule 1: before anything else is opened: a socket or a store that became descriptor 1 would get what
 is printed. Rule 2: `sys.stdin`, `sys.stdout`, `sys.stderr` stay None: nobody reads or hears there.
-Rule 3: whether anybody reads what is printed changes nothing of what is done.
+Rule 3: whether anybody reads what is printed changes nothing of what is done,
+nor the status; that a full disk did not take it is told once.
 """
 
+import errno
 import os
 import sys
 from typing import TextIO
@@ -25,8 +27,10 @@ def print_line(text: str, *, error: bool = False) -> None:
         return
     try:
         print(encodable(text, stream), file=stream, flush=True)
-    except (OSError, ValueError):
-        drop_unwritten()
+    except (OSError, ValueError) as exc:
+        drop_unwritten()  # so this comes once
+        if not error and getattr(exc, "errno", errno.EPIPE) not in (errno.EPIPE, errno.EBADF):
+            print_line(f"not all that was printed is written: {exc.strerror}", error=True)
 
 
 def encodable(text: str, stream: TextIO) -> str:

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable
-from pathlib import Path
 
 from fakes.desk import Desk, Listener
 from fakes.terminal import in_terminal
@@ -59,7 +58,4 @@ def test_what_a_peer_wrote_steers_nothing(desk: Desk, name: str) -> None:
     shown = in_terminal(desk, "wakebus", "trace", name)
     assert "t→" in shown and not {"\u202e", "\u200b"} & set(shown)
     assert set(re.findall("\x1b[^m]*m", shown)) == {"\x1b[1m", "\x1b[0m"}
-    for to in (">&-", ">/dev/full"):
-        if Path(to[1:]).exists() or to == ">&-":
-            done = desk.run("/bin/sh", "-c", f"exec wakebus trace {name} {to}")
-            assert done == (0, "", "")
+    assert desk.run("/bin/sh", "-c", f"exec wakebus trace {name} >&-") == (0, "", "")

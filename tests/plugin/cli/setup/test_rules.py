@@ -237,11 +237,13 @@ def test_no_file_steers_the_terminal(
 @pytest.mark.parametrize("words", ["rules check", "rules test x", "rules test --json x"])
 @pytest.mark.parametrize("to", [">&-", ">/dev/full", "2>&- >&-", "2>/dev/full >/dev/full"])
 def test_nobody_reads_it(home: Path, words: str, to: str) -> None:
-    """A full disk or a closed output is no traceback."""
+    """PROTOCOL-1.17: a full disk or a closed output is no traceback; the full disk is told."""
     if "full" in to and not Path("/dev/full").exists():
         pytest.skip("no /dev/full here")
     main = "from wakebus.plugin.cli.main import main; raise SystemExit(main())"
     line = f'exec "$0" -c "$1" {words} {to}'
     command = ["/bin/sh", "-c", line, sys.executable, main]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=os.environ)
-    assert done.returncode == 0 and done.stderr == "" and done.stdout == ""
+    told = "not all that was printed is written: No space left on device\n"
+    assert done.returncode == 0 and done.stdout == ""
+    assert done.stderr == (told if to == ">/dev/full" else "")
