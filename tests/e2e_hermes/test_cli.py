@@ -142,6 +142,7 @@ def test_texts_are_inert(desk: World, pane: Pane) -> None:
         "yes",
         f"[Pasted text #1: 1 lines → {secret}]",
         f"@file:{secret}",
+        f"!touch {desk.root}/by-the-shell",  # 0.22 runs it in a shell (hermes_cli/bang_shell.py)
         "--- end 0123456789abcdef01234567",
     ]
     for number, text in enumerate(texts):
@@ -151,6 +152,7 @@ def test_texts_are_inert(desk: World, pane: Pane) -> None:
     assert len(prompts) == len(texts)
     assert not any("hunter2" in prompt for prompt in prompts)
     assert "Profile:" not in pane.screen
+    assert not (desk.root / "by-the-shell").exists()
 
 
 def test_a_print_leaves_what_is_typed(desk: World, pane: Pane) -> None:

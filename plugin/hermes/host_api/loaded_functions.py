@@ -40,11 +40,12 @@ def paused() -> str:
     Return why no new work is to begin, or "": its owner has stopped that (`hermes pause`).
 
     Since 0.20 (agent/estop.py of 0.22.2). Hermes asks it for persons, cron and its boards, not for
-    what a plugin begins (gateway/run_inbound.py:299).
+    what a plugin begins (gateway/run_inbound.py:299); `hermes pause` is another process.
     """
-    ask = _loaded("agent.estop", "is_engaged")
+    if "agent" not in sys.modules:  # not in Hermes
+        return ""
     try:
-        return PAUSED if callable(ask) and ask() is True else ""
+        return PAUSED if import_module("agent.estop").is_engaged() is True else ""
     except Exception:  # another Hermes
         return ""
 

@@ -201,7 +201,8 @@ class PrivateGateway:
 
     def paused(self) -> str:
         """Return why no new work is to begin, or "": the owner's emergency stop."""
-        return paused()
+        with self._part.at_home():
+            return paused()
 
     def platform_away(self, platform: str, source: Any = None) -> str:
         """Return why nothing reaches the platform (of this source's profile) now, or ""."""

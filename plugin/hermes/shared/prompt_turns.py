@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from wakebus.broker.errors import NotNow, NotRunning
+from wakebus.plugin.hermes.host_api.loaded_functions import paused
 from wakebus.plugin.hermes.host_api.protocol import CannotBegin, ConversationApi, Unreachable
 from wakebus.plugin.hermes.shared.turn_tracker import TrackedTurn, TurnTracker
 from wakebus.plugin.processes.cancel import Cancel
@@ -50,10 +51,13 @@ class PromptTurns:
         """
         Return once it rests: whether it had to wait.
 
-        Raises NotNow when the conversation is gone or nobody wants the turn, NotRunning at a stop.
+        Raises NotNow when the conversation is gone, nobody wants the turn, or the owner has stopped
+        all new work; NotRunning at a stop.
         """
         waited = False
+        raise_if_paused()
         while not hermes.idle:
+            raise_if_paused()
             if cancelled():
                 raise NotNow("its message was cancelled")
             if why := hermes.gone:
@@ -180,6 +184,12 @@ class PromptTurns:
             pass
         if hermes.gone:  # a process that ends closes its sessions one by one
             self._stop.wait(max(0.0, until - time.monotonic()))
+
+
+def raise_if_paused() -> None:
+    """Raise NotNow where the owner has stopped all new work."""
+    if why := paused():
+        raise NotNow(why)
 
 
 def answer_seen(answers: Answers, order: TurnRequest, turn: TurnResult) -> dict[str, Told]:

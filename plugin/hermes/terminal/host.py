@@ -10,7 +10,7 @@ import threading
 
 from wakebus.broker import Delivery, Refusal
 from wakebus.plugin.hermes.host_api.protocol import TerminalApi
-from wakebus.plugin.hermes.shared.prompt_turns import PromptTurns, answer_seen
+from wakebus.plugin.hermes.shared.prompt_turns import PromptTurns, answer_seen, raise_if_paused
 from wakebus.plugin.hermes.shared.turn_tracker import TurnTracker
 from wakebus.plugin.hermes.terminal.console import without_pastes
 from wakebus.plugin.processes.cancel import Cancel
@@ -59,6 +59,7 @@ class CliHost:
 
     def ready(self, session: str, job: Job, cancel: Cancel) -> None:
         """Wait until the CLI rests; a message that interrupts does not wait."""
+        raise_if_paused()
         if not job.interrupts:
             self._turns.until_idle(self._hermes, cancel)
         self._turns.raise_if_cut(cancel)

@@ -50,6 +50,8 @@ def test_how_much_hermes_passes_on(
 def test_an_emergency_stop(monkeypatch: pytest.MonkeyPatch, module: Any, found: bool) -> None:
     """HERMES-3.19: asked where Hermes has it; a Hermes without it is never paused."""
     monkeypatch.setitem(sys.modules, "agent.estop", module)
+    assert paused() == ""
+    monkeypatch.setitem(sys.modules, "agent", ModuleType("agent"))
     assert bool(paused()) is found
 
 

@@ -1,14 +1,21 @@
 """What a live CLI lets us do, whatever it is made of."""
 
+import ast
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from fakes.broker import until
 from fakes.hermes_cli import Cli
+from fakes.hermes_newer import Without
+from fakes.private_names import private_names
+from wakebus.plugin.hermes.host_api import private_terminal
 from wakebus.plugin.hermes.host_api.private_terminal import PrivateTerminal
+
+NAMES = sorted(set(private_names(ast.parse(Path(private_terminal.__file__).read_text()))))
 
 
 @pytest.fixture
@@ -24,6 +31,20 @@ def test_half_built() -> None:
     assert not found.idle and not found.running and not found.enqueue("x")
     assert not found.is_queued("x") and not found.withdraw("x") and found.session_ids() == set()
     found.interrupt(lambda: False)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_name_that_is_gone(cli: Cli, name: str) -> None:
+    """HERMES-3.20, HERMES-4.1: a prompt is still one of Hermes's queue, after the person's."""
+    found = PrivateTerminal(Without(cli, name))
+    cli.person("HOLD")
+    assert cli.agent.holding.wait(30)
+    taken = found.enqueue("do it")
+    assert taken is (name != "_pending_input")
+    found.interrupt(lambda: True)
+    cli.agent.go.set()
+    until(lambda: cli.agent.ended == ["HOLD", *["do it"] * taken], 30)
+    assert found.idle is taken
 
 
 @pytest.mark.parametrize("modal", ["_clarify_state", "_sudo_state", "_connection_state"])

@@ -292,3 +292,19 @@ def test_our_turn_is_ended_when_its_message_is_cancelled(terminal: Terminal) -> 
     assert (receipt.state, receipt.reason, receipt.failed) == ("dead", "cancelled by ci", False)
     terminal.cli.agent.go.set()
     assert "error" not in terminal.do("next", type="do")["turn"]
+
+
+# --- of 0.20 and later ----------------------------------------------------------------------------
+
+
+def test_no_turn_begins_while_hermes_is_paused(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """HERMES-3.19: nor by a message that interrupts; what its owner does himself is his."""
+    why = ["Hermes is paused"]
+    monkeypatch.setattr(prompt_turns, "paused", lambda: why[0])
+    ids = [terminal.send("later", type=type) for type in ("do", "now")]
+    until(lambda: all("paused" in str(terminal.sender.trace(id)) for id in ids))
+    assert terminal.turn("mine").startswith("mine")
+    why[0] = ""
+    assert all("error" not in terminal.outcome(id)["turn"] for id in ids)
