@@ -29,6 +29,7 @@ from wakebus.broker import Delivery
 from wakebus.broker.errors import NotNow, NotRunning
 from wakebus.plugin.hermes.gateway.conversations import Conversations, canonical_token
 from wakebus.plugin.hermes.gateway.send_result import channel_result, failure_result
+from wakebus.plugin.hermes.host_api.adapter_limits import posts_apart, unconfirmed
 from wakebus.plugin.hermes.host_api.protocol import Unreachable
 from wakebus.plugin.hermes.shared.safe_chat_text import without_uploads
 from wakebus.plugin.receive.answers import Answers, not_sent
@@ -104,7 +105,10 @@ class LiveSender:
         if channel is not named:  # the courier may know another home
             channel = channel._replace(token=canonical_token(channel))
         chat = _Chat(channel, next(iter(self._conversations.people(channel)), None))
-        return self._by_gateway(delivery, chat, text, what)
+        told = self._by_gateway(delivery, chat, text, what)
+        if told["result"] == "sent" and (why := unconfirmed(channel.platform.lower())):
+            return {**told, "result": "uncertain", "reason": why}
+        return told
 
     def _by_gateway(self, delivery: Delivery, chat: _Chat, text: str, what: str) -> Told:
         def by_courier(first: Told) -> Told:
@@ -198,7 +202,8 @@ class LiveSender:
         told = result_of_call(
             lambda: self._hermes.send(channel, text, source, SEND_S, heard), heard
         )
-        if told["result"] == "not_sent" and self._hermes.posts_apart(channel, text, source):
+        platform = channel.platform.lower()
+        if told["result"] == "not_sent" and posts_apart(platform, text):
             told |= {"result": "uncertain"}  # some of its messages may be there
         return {"to": channel.token, **told}
 

@@ -19,7 +19,6 @@ from wakebus.plugin.hermes.host_api.adapter_limits import (
     TextLimit,
     exact_metadata,
     misdirection,
-    posts_apart,
     text_limit,
 )
 from wakebus.plugin.hermes.host_api.answer_filter import withhold
@@ -331,10 +330,6 @@ class PrivateGateway:
     def text_limit(self, channel: Channel, source: Any) -> TextLimit | None:
         """Return how much one `send` posts as one message."""
         return text_limit(self._adapter(channel.platform, source), channel.platform.lower())
-
-    def posts_apart(self, channel: Channel, text: str, source: Any) -> bool:
-        """Return whether one `send` posts this text as several messages, whatever its length."""
-        return posts_apart(self._adapter(channel.platform, source), channel.platform.lower(), text)
 
     def send(
         self, channel: Channel, text: str, source: Any, timeout: float, heard: list[str]

@@ -173,9 +173,6 @@ class GatewayApi(Protocol):
     def text_limit(self, channel: Channel, source: Any) -> TextLimit | None:
         """Return how much one `send` posts as one message; None where nobody says."""
 
-    def posts_apart(self, channel: Channel, text: str, source: Any) -> bool:
-        """Return whether one `send` posts this text as several messages, whatever its length."""
-
     def send(
         self, channel: Channel, text: str, source: Any, timeout: float, heard: list[str]
     ) -> Any:

@@ -30,6 +30,11 @@ FAILED = SendResult(False, error="Failed to create post")
         (SendResult(False), {"result": "uncertain", "reason": "the adapter does not say"}),
         (SendResult(False, error="Not connected"), {"result": "not_sent"}),
         (
+            SendResult(False, error="flood_control:97.0", retry_after=97.0),
+            {"result": "not_sent", "retry_after": 97.0},
+        ),
+        (SendResult(False, error="send_path_degraded"), {"result": "not_sent"}),
+        (
             SendResult(False, error="No valid session_webhook available. Reply must follow …"),
             {"result": "not_sent"},
         ),
@@ -68,6 +73,20 @@ def test_a_send_result(result: Any, expected: dict[str, Any]) -> None:
         ("The server responded with: {'ok': False, 'error': 'internal_error'}", "uncertain"),
         ("403 Forbidden (error code: 50001): Missing Access", "rejected"),
         ("HTTP 404: topic", "rejected"),
+        ("Channel 42 not found", "rejected"),
+        ("Message thread not found", "rejected"),
+        ("target not found", "rejected"),
+        ("ignored_channel", "rejected"),
+        ("{'errcode': 40058, 'errmsg': 'invalid'}", "rejected"),
+        ("{'errcode': 45009, 'errmsg': 'api freq out of limit'}", "not_sent"),
+        ("WeCom errcode 846609: not subscribed", "not_sent"),
+        ("{'errcode': 0}", ""),
+        ('<HttpError 403 when requesting https://chat.googleapis.com returned "x">', "rejected"),
+        ("Server error '503 Service Unavailable' for url 'http://x'", "not_sent"),
+        ("LINE push 429: too many", "not_sent"),
+        ("[Discord] Failed to send Discord message: 500 Internal Server Error", "uncertain"),
+        ("WhatsApp bridge process exited unexpectedly (code 1).", "not_sent"),
+        ("No req_id available for group chat (passive reply required)", "not_sent"),
         ("Twilio 400: no such number", "rejected"),
         ("WeCom errcode 45009: api freq out of limit", "not_sent"),
         ("WeCom errcode 40058: invalid", "rejected"),
@@ -99,6 +118,35 @@ def test_words_that_contradict() -> None:
     assert channel_result(SendResult(False, error="failed"), 1.0, both)["result"] == "uncertain"
     told = channel_result(SendResult(False, error="failed"), 1.0, ["POST → 429: slow"])
     assert (told["result"], told["reason"]) == ("not_sent", "failed: POST → 429: slow")
+
+
+def test_a_path_that_broke_in_the_middle() -> None:
+    """HERMES-3.8: what Discord of 0.22 calls degraded may have arrived; its log has the fault."""
+    degraded = SendResult(False, error="send_path_degraded")
+    failed = "[Discord] Failed to send Discord message: "
+    for fault, result in (
+        ("[Errno 104] Connection reset by peer", "uncertain"),
+        ("Session is closed", "uncertain"),
+        ("503 Service Unavailable (error code: 0): ", "not_sent"),
+        ("Cannot connect to host discord.com:443 ssl:default [Connect call failed]", "not_sent"),
+    ):
+        told = channel_result(degraded, 1.0, [failed + fault])
+        assert told["result"] == result and fault.strip() in told["reason"], told
+
+
+def test_one_try_too_many() -> None:
+    """HERMES-3.8: a limit that came after a try in doubt says nothing of that one."""
+    limited = SendResult(False, error="Too Many Requests", error_kind="rate_limited")
+    assert channel_result(limited, 1.0, ["attempt 1/3: httpx.ReadError"])["result"] == "uncertain"
+
+
+def test_what_is_there_in_part() -> None:
+    """HERMES-3.13: parts that Hermes's adapter has posted are not posted again."""
+    raw = {"partial_overflow": True, "delivered_chunks": 2, "total_chunks": 3}
+    result = SimpleNamespace(success=False, error="HTTP 429: slow", raw_response=raw)
+    told = channel_result(result, 1.0)
+    assert told["result"] == "uncertain" and "2 of 3 parts are there" in told["reason"]
+    assert channel_result(SimpleNamespace(success=True, raw_response=raw), 1.0)["result"] != "sent"
 
 
 def test_a_wait_that_only_the_words_say() -> None:

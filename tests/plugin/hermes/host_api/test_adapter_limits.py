@@ -1,6 +1,7 @@
 """What Hermes's adapters do with a text, beside posting it where they are told."""
 
-from types import SimpleNamespace
+import sys
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from wakebus.plugin.hermes.host_api.adapter_limits import (
     misdirection,
     posts_apart,
     text_limit,
+    unconfirmed,
 )
 
 PLAIN: Any = SimpleNamespace()
@@ -29,11 +31,15 @@ def adapter(**fields: Any) -> Any:
         (adapter(_reply_mode="thread"), "mattermost:c1?thread=p1", ""),
         (adapter(_reply_mode="off"), "mattermost:c1?thread=p1", "reply mode"),
         (PLAIN, "mattermost:#town", "no chat"),
+        (adapter(_reply_to_mode="first"), "buzz:c1?thread=e1", ""),
+        (adapter(_reply_to_mode="off"), "buzz:c1?thread=e1", "reply mode"),
+        (adapter(_reply_to_mode="off"), "telegram:1?thread=7", ""),
         (PLAIN, "telegram:-100?thread=7", ""),
         (PLAIN, "slack:C1?thread=1.2", ""),
         (adapter(extra={"reply_broadcast": True}), "slack:C1?thread=1.2", "reply_broadcast"),
         (adapter(_slash_command_contexts={("C1", "U1"): {}}), "slack:C1", "another answer"),
         (adapter(_slash_command_contexts={("C2", "U1"): {}}), "slack:C1", ""),
+        (adapter(_slash_command_contexts={("T1", "C1", "U1"): {}}), "slack:C1", ""),
         (adapter(_pending_buttons={"u": "r"}), "line:u", "another answer"),
         (PLAIN, "feishu:oc_1?thread=omt_1", ""),
         (PLAIN, "feishu:oc_1?thread=om_1", "topic's id"),
@@ -45,6 +51,7 @@ def adapter(**fields: Any) -> Any:
         (PLAIN, "sms:+49123", ""),
         (PLAIN, "webhook:ci", "no text in a chat"),
         (PLAIN, "raft:x", "no text in a chat"),
+        (PLAIN, "a2a:context", "no text in a chat"),
         (PLAIN, "homeassistant:kitchen", "no text in a chat"),
         (PLAIN, "homeassistant:ha_events", ""),
         (adapter(_ws=None), "simplex:1", "not connected"),
@@ -73,6 +80,26 @@ def test_a_topic_that_answers_do_not_reach() -> None:
     assert not misdirection(PLAIN, parse("webhook:route:1"), seen=True, answer=True)
 
 
+def test_an_answer_that_another_waits_for() -> None:
+    """HERMES-3.12: a turn of the bus in an A2A session would answer somebody else's question."""
+    assert "whoever asked" in misdirection(PLAIN, parse("a2a:c1"), seen=True, answer=True)
+
+
+def test_an_adapter_that_tells_answers_from_other_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """HERMES-3.12: LINE of 0.22 shows a print although a button waits for a tap."""
+
+    class Newer(SimpleNamespace):
+        __module__ = "newer_line"
+
+    of = Newer(_pending_buttons={"u": "r"})
+    assert "another answer" in misdirection(of, parse("line:u"), seen=True)
+    module = ModuleType("newer_line")
+    module._is_interim_send = True  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    assert misdirection(of, parse("line:u"), seen=True) == ""
+    assert exact_metadata(of, parse("line:u"), {}) == {"_interim_send": True}
+
+
 def test_metadata_that_makes_it_exact() -> None:
     """HERMES-3.12: the topic of ntfy; a topic of Telegram, or an error."""
     own = adapter(_topic="in", _publish_topic="out")
@@ -82,8 +109,13 @@ def test_metadata_that_makes_it_exact() -> None:
     strict = exact_metadata(PLAIN, parse("telegram:1?thread=7"), topic)
     assert strict == {"thread_id": "7", "telegram_dm_topic_created_for_send": True}
     direct = {"thread_id": "7", "direct_messages_topic_id": "7"}
-    assert exact_metadata(PLAIN, parse("telegram:1?thread=7"), direct) == direct
-    assert exact_metadata(PLAIN, parse("slack:C1?thread=1"), topic) == topic
+    flag = {"telegram_dm_topic_created_for_send": True}  # 0.22 posts beside such a topic, too
+    assert exact_metadata(PLAIN, parse("telegram:1?thread=7"), direct) == direct | flag
+    assert exact_metadata(PLAIN, parse("discord:1?thread=7"), topic) == topic
+    kept = {**topic, "_interim_send": True}  # it ends no answer that is being written
+    assert exact_metadata(PLAIN, parse("slack:C1?thread=7"), topic) == kept
+    assert "job_id" in exact_metadata(PLAIN, parse("google_chat:spaces/a"), {})
+    assert exact_metadata(PLAIN, parse("google_chat:spaces/a?thread=7"), topic) == topic
 
 
 def test_how_much_is_one_message() -> None:
@@ -95,6 +127,14 @@ def test_how_much_is_one_message() -> None:
     found = text_limit(adapter(max_message_length=900, MAX_MESSAGE_LENGTH=800), "newest")
     assert found is not None and (found.limit, found.measure("😀")) == (800, 2)
     assert text_limit(PLAIN, "newest") is None
+    for of, platform, limit in (
+        (adapter(max_message_length=500), "matrix", 500),  # the owner's own
+        (adapter(MAX_MESSAGE_LENGTH=28_000), "teams", 4096),
+        (adapter(MAX_MESSAGE_LENGTH=4096, _outgoing_chunk_limit=lambda: 4078), "whatsapp", 4078),
+        (adapter(MAX_TEXT_CHUNK=4000), "yuanbao", 4000),
+    ):
+        found = text_limit(of, platform)
+        assert found is not None and found.limit == limit
 
     def odd(text: str) -> Any:
         raise RuntimeError("of its own")
@@ -106,7 +146,11 @@ def test_how_much_is_one_message() -> None:
 
 def test_texts_that_are_several_messages() -> None:
     """HERMES-3.8: where one of them may be there although the next one failed."""
-    assert posts_apart(PLAIN, "irc", "a\nb") and posts_apart(PLAIN, "bluebubbles", "a\n\nb")
-    assert posts_apart(adapter(_split_multiline_messages=True), "weixin", "a\nb")
-    assert not posts_apart(adapter(_split_multiline_messages=False), "weixin", "a\nb")
-    assert not posts_apart(PLAIN, "irc", "a") and not posts_apart(PLAIN, "slack", "a\nb")
+    assert all(posts_apart(platform, "a\nb") for platform in ("irc", "bluebubbles", "weixin"))
+    assert not posts_apart("irc", "a") and not posts_apart("slack", "a\nb")
+
+
+def test_success_that_nobody_said() -> None:
+    """HERMES-3.8: adapters that do not read what the platform says."""
+    assert all("does not read" in unconfirmed(name) for name in ("dingtalk", "irc", "simplex"))
+    assert unconfirmed("mattermost") == ""
