@@ -27,9 +27,11 @@ def print_line(text: str, *, error: bool = False) -> None:
         return
     try:
         print(encodable(text, stream), file=stream, flush=True)
-    except (OSError, ValueError) as exc:
+    except ValueError:
+        drop_unwritten()
+    except OSError as exc:
         drop_unwritten()  # so this comes once
-        if not error and getattr(exc, "errno", errno.EPIPE) not in (errno.EPIPE, errno.EBADF):
+        if not error and exc.errno not in (errno.EPIPE, errno.EBADF):
             print_line(f"not all that was printed is written: {exc.strerror}", error=True)
 
 
