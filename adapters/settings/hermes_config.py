@@ -47,6 +47,16 @@ class HermesConfig:
                 f"{exc}; mend it, or name the home channel by its variable in $HERMES_HOME/.env"
             ) from exc
 
+    def setting(self, *keys: str) -> Any:
+        """Return what stands under these keys of config.yaml; None for nothing, or no such file."""
+        try:
+            found: Any = self._config()
+        except Unusable:
+            return None
+        for key in keys:
+            found = found.get(key) if isinstance(found, dict) else None
+        return found
+
     def platforms(self) -> set[str]:
         """Return the names of the platforms that it speaks of; none where it cannot be read."""
         try:

@@ -59,11 +59,19 @@ def _runtime_of(ctx: Any) -> "Runtime":
 def _add_hooks(ctx: Any) -> None:
     from wakebus.plugin.hermes.hooks import Hooks
     from wakebus.plugin.hermes.host_api.choose import hook_callbacks
+    from wakebus.plugin.hermes.isolated.isolation import is_isolated
 
     callbacks = hook_callbacks(ctx)
     # Both ways of installing may be enabled: each hook would be called twice.
-    if not any(getattr(callback, "__module__", "") == _HOOKS for callback in callbacks):
-        Hooks(_runtime_of(ctx)).register(ctx)
+    if any(getattr(callback, "__module__", "") == _HOOKS for callback in callbacks):
+        return
+    if is_isolated():  # first: hooks.py asks whose a turn is
+        from wakebus.plugin.hermes.isolated.process import this_process
+        from wakebus.plugin.hermes.isolated_hooks import IsolatedHooks
+
+        log.setLevel(logging.INFO)  # this process logs to Hermes's, and by itself only warnings
+        IsolatedHooks(this_process()).register(ctx)
+    Hooks(_runtime_of(ctx)).register(ctx)
 
 
 def _add_tools(ctx: Any) -> None:

@@ -16,6 +16,7 @@ from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 from wakebus.plugin.hermes.host_api.loaded_functions import context_limit, has_hook
+from wakebus.plugin.hermes.isolated.isolation import is_isolated
 from wakebus.plugin.hermes.runtime import Runtime, all_runtimes
 from wakebus.plugin.hermes.shared.context_injection import ContextInjection
 from wakebus.plugin.hermes.shared.host_calls import ask_host
@@ -112,7 +113,7 @@ class Hooks:
             "on_session_end",
             "on_session_finalize",
             "on_session_reset",
-            *filter(has_hook, NEWER),
+            *(name for name in NEWER if is_isolated() or has_hook(name)),
         ):
             ctx.register_hook(name, getattr(self, name))
 
@@ -161,7 +162,7 @@ class Hooks:
         names = self._names(session_id)
         if joined(conversation_history) or (not names and not begun):
             return None
-        source = self._state.unseen_source(session_id, turn_id, self._source(names))
+        source = self._state.unseen_source(session_id, turn_id, self._source(session_id, names))
         waiting = "" if begun else self._waiting(names, session_id, turn_id, len(source) + 2)
         text = "\n\n".join(part for part in (source, waiting) if part)
         return {"context": text} if text else None
@@ -245,7 +246,7 @@ class Hooks:
         limit = context_limit() - taken
         return self._state.injection.begin_turn(context, names, session_id, turn_id, limit)
 
-    def _source(self, names: tuple[str, ...]) -> str:
+    def _source(self, session_id: str, names: tuple[str, ...]) -> str:
         """Return where this conversation is on the bus; "" before it is."""
         runtime = self._runtime
         if not runtime.endpoint:
@@ -255,7 +256,7 @@ class Hooks:
         if runtime.mode == "tui":
             session = f", session: {names[0]}" if names else ""
             return f"**Source:** TUI (endpoint: {runtime.endpoint}{session})"
-        channel = str(runtime.host.channel() or "")
+        channel = str(runtime.host.channel(session_id) or "")
         platform = channel.partition(":")[0]
         if not platform:
             return f"**Source:** Gateway (endpoint: {runtime.endpoint})"

@@ -19,7 +19,8 @@ from wakebus.broker.errors import NameTaken, NotRunning, WakebusError
 from wakebus.broker.paths import bus_dir, stop_mark
 from wakebus.plugin.hermes.endpoint_name import endpoint_name, profile_of
 from wakebus.plugin.hermes.host_api.choose import Inject, gateway_api, terminal_api, tui_api
-from wakebus.plugin.hermes.host_api.protocol import LiveHost
+from wakebus.plugin.hermes.host_api.protocol import GatewayApi, LiveHost
+from wakebus.plugin.hermes.isolated.isolation import is_isolated
 from wakebus.plugin.hermes.profile_environ import ProfileEnviron
 from wakebus.plugin.hermes.profile_home import ProfileHome
 from wakebus.plugin.hermes.shared.turn_tracker import TurnTracker
@@ -74,7 +75,8 @@ class Membership:
         self, live: LiveHost, owner: Registered, make_host: MakeHost | None = None
     ) -> None:
         self.live, self._owner = live, owner
-        self._home, self._rules_path = owner.home, owner.home.path / NAME
+        home, self._rules_path = owner.home, owner.home.path / NAME
+        self._home = home._replace(launched=home.launched and live.launched)
         # Of a profile beside others the files count: the process's environment is the launcher's.
         apart = bool(live.profile) or not self._home.launched
         self._environ = ProfileEnviron(self._home) if apart else os.environ
@@ -184,7 +186,7 @@ class Membership:
         from wakebus.plugin.hermes.gateway.host import GatewayHost
 
         gateway = GatewayHost(
-            gateway_api(live.object, self._owner.inject, live.profile, home.key),
+            self._gateway_api(live),
             endpoint,
             answers,
             self._owner.tracker,
@@ -195,6 +197,14 @@ class Membership:
             foreign_bot=ForeignBots(answers, home.key, launched=home.launched),
         )
         return gateway, TerminalOutput()
+
+    def _gateway_api(self, live: LiveHost) -> GatewayApi:
+        inject = self._owner.inject
+        if inject is not None and is_isolated():
+            from wakebus.plugin.hermes.isolated.isolated_gateway import IsolatedGateway
+
+            return IsolatedGateway(live.object, inject, environ=self._environ)
+        return gateway_api(live.object, inject, live.profile, self._home.key)
 
     def explain(self, error: WakebusError) -> str:
         """Return an error of `join` as people read it in the log and in /bus."""

@@ -21,6 +21,7 @@ from weakref import WeakSet
 from wakebus.broker.errors import NameTaken, WakebusError
 from wakebus.plugin.hermes.host_api.choose import Inject, find_live
 from wakebus.plugin.hermes.host_api.protocol import LiveHost
+from wakebus.plugin.hermes.isolated.isolation import is_isolated
 from wakebus.plugin.hermes.profile_home import ProfileHome, profile_home
 from wakebus.plugin.hermes.shared.turn_tracker import TurnTracker
 
@@ -85,6 +86,10 @@ class Runtime:
         self.tracker = TurnTracker()
 
     def _find_here(self) -> LiveHost | None:
+        if is_isolated():
+            from wakebus.plugin.hermes.isolated.process import find_gateway
+
+            return find_gateway()
         return find_live(home=self.home.key)
 
     # --- what others ask ------------------------------------------------------------------

@@ -13,6 +13,8 @@ from wakebus.broker.address import read_address
 from wakebus.broker.errors import WakebusError
 from wakebus.broker.paths import bus_dir, stop_mark
 from wakebus.plugin.hermes.host_api.choose import absence
+from wakebus.plugin.hermes.isolated.isolation import LISTENS, is_isolated
+from wakebus.plugin.hermes.isolated.isolation import NO_ENDPOINT as NONE_HERE
 from wakebus.plugin.hermes.shared.host_calls import ask_host
 
 if TYPE_CHECKING:  # loaded once the process is known to listen
@@ -33,9 +35,12 @@ def status(runtime: "Runtime") -> StatusFacts:
     facts["receiving"] = runtime.receiving
     facts["broker"] = broker_facts()
     if member is None:
-        facts["note"] = "; ".join(filter(None, (NO_ENDPOINT, absence(home=runtime.home.key))))
+        why = NONE_HERE if is_isolated() else absence(home=runtime.home.key)
+        facts["note"] = "; ".join(filter(None, (NO_ENDPOINT, why)))
     else:
         facts |= _listening(runtime, member)
+        if is_isolated():
+            facts["isolation"] = LISTENS
     facts["sent"] = runtime.sent
     if runtime.error:
         facts["error"] = runtime.error
@@ -125,7 +130,7 @@ def status_page(facts: StatusFacts) -> str:
     lines += [f"session {one['session']}: {one['state']}" for one in told[:MAX_SESSIONS]]
     lines += [f"and {len(told) - MAX_SESSIONS} more sessions"] if len(told) > MAX_SESSIONS else []
     lines += _work_lines(facts)
-    lines += [f"{key}: {facts[key]}" for key in ("note", "error") if key in facts]
+    lines += [f"{key}: {facts[key]}" for key in ("note", "isolation", "error") if key in facts]
     return "\n".join(lines)
 
 

@@ -21,6 +21,7 @@ PLUGIN: Final = "wakebus"
 ENABLED: Final = ("plugins", "enabled")
 DISABLED: Final = ("plugins", "disabled")
 GRANT: Final = ("plugins", "entries", PLUGIN, "allow_gateway_injection")
+ISOLATION: Final = ("plugins", "isolation")
 
 
 class PluginConfig(NamedTuple):
@@ -34,6 +35,19 @@ class PluginConfig(NamedTuple):
 def read_config(text: str, name: str) -> PluginConfig:
     """Return what `text` says; `name` is the file's, for errors. Raises CannotInstall."""
     return _state(_load(text, name), name)
+
+
+def is_isolated(text: str, name: str) -> bool:
+    """
+    Return whether plugins are to run in a process of their own; `name` as in read_config.
+
+    Read as Hermes 0.22 does (hermes_cli/plugin_isolation.py:106); 0.19 knows no such key. Raises
+    CannotInstall.
+    """
+    found: Any = _load(text, name)
+    for key in ISOLATION:
+        found = found.get(key) if isinstance(found, dict) else None
+    return str(found or "").strip().lower() == "host"
 
 
 def change_config(text: str, wanted: PluginConfig, name: str) -> str:

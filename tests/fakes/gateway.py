@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from fakes.hermes import Town
 from fakes.host import Outcome, write_rules
 from wakebus.broker import Client
 from wakebus.plugin.hermes.gateway.host import GatewayHost
 from wakebus.plugin.hermes.gateway.turn_end import Intervals
 from wakebus.plugin.hermes.host_api.choose import gateway_api
+from wakebus.plugin.hermes.host_api.protocol import GatewayApi
 from wakebus.plugin.hermes.shared.turn_grant import TurnGrant
 from wakebus.plugin.prompt.pending_context import Context, context_file
 from wakebus.plugin.receive.answers import Answers
@@ -34,26 +34,31 @@ class Granted(TurnGrant):
 
 
 class Gateway:
-    """`town`'s gateway as endpoint `name`. `grant.on`: whether it may start turns."""
+    """
+    `town`'s gateway as endpoint `name`. `grant.on`: whether it may start turns.
+
+    `town`: a Town, or an IsolatedTown with its `hermes`.
+    """
 
     def __init__(
         self,
         address: str,
         folder: Path,
         name: str,
-        town: Town,
+        town: Any,
         *callbacks: Mapping[str, Any],
         environ: Mapping[str, str] | None = None,
         inject: Any = None,
         intervals: Intervals | None = None,
         runner: Any = None,
+        hermes: GatewayApi | None = None,
     ) -> None:
         self.name, self.town, self.grant = name, town, Granted()
         self.stop, self.printed = threading.Event(), io.StringIO()
         self.client = Client(address)
         answers = Answers(self.client, name, self.stop)
         self.host = GatewayHost(
-            gateway_api(runner or town.runner, inject),
+            hermes or gateway_api(runner or town.runner, inject),
             name,
             answers,
             town.tracker,

@@ -77,11 +77,11 @@ class ListenerHost(Listener):
         super().__init__(name, answers)
         self.remembered: list[str] = []
 
-    def channel(self) -> str:
+    def channel(self, session_id: str = "") -> str:
         """The chat of the session that calls."""
         return self.chat
 
-    def remember_sent(self, id: str) -> None:
+    def remember_sent(self, id: str, session_id: str = "") -> None:
         """Keep it."""
         self.remembered.append(id)
 

@@ -17,9 +17,17 @@ from wakebus.plugin.cli.output import FAILED, OK, Parser, echo, echo_json
 from wakebus.plugin.install import hermes_home as hermes
 from wakebus.plugin.install import hermes_python, next_steps
 from wakebus.plugin.install.errors import CannotInstall
+from wakebus.plugin.install.hermes_config import is_isolated
 from wakebus.plugin.install.hermes_home import Change, Installation
 
 HARNESSES: Final = {"hermes": "Hermes Agent: plugin, gateway hook, skill"}
+
+ISOLATED: Final = (
+    "plugins run in a process of their own (plugins.isolation: host, since Hermes 0.22): a gateway"
+    " is an endpoint, but whether an answer was delivered is not seen (uncertain), prints are the"
+    " courier's, cancelling a message ends no turn, and there are no gateway.** events; a terminal"
+    " is no endpoint. Tools, skill and /bus work. For all of it: plugins.isolation: in_process"
+)
 
 EPILOG: Final = """\
 It changes, in Hermes's home, and nothing else:
@@ -200,9 +208,10 @@ def _check(args: argparse.Namespace, found: Installation) -> int:
         unchecked += [] if runs else [_unchecked()]
     kept = [str(path) for path in hermes.changed_files(found)]
     turns = found.state.grant is True
+    isolated = is_isolated(found.text or "", str(found.config))
     if args.json:
         facts = {"home": str(found.home), "python": runs, "wrong": wrong, "unchecked": unchecked}
-        echo_json({**facts, "turns": turns, "kept": kept})
+        echo_json({**facts, "turns": turns, "isolated": isolated, "kept": kept})
         return FAILED if wrong else OK
     for line in wrong + unchecked:
         echo(line)
@@ -210,6 +219,8 @@ def _check(args: argparse.Namespace, found: Installation) -> int:
         echo(f"{path}: changed by you")
     how = f"not allowed; to allow them: {_again(args, found.home, '--allow-gateway-turns')}"
     echo(f"gateway turns: {'allowed' if turns else how}")
+    if isolated:
+        echo(ISOLATED)
     if wrong:
         echo(f"Repair it: {_again(args, found.home)}")
     else:

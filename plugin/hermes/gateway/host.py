@@ -220,9 +220,9 @@ class GatewayHost:
             self._person_wrote.put(key, True)
 
     @contextmanager
-    def commanding(self) -> Iterator[None]:
-        """Inside, the session that runs here is the one whose person gave a slash command."""
-        before = _commanding.set(_speaking.get())
+    def commanding(self, words: str = "") -> Iterator[None]:
+        """Inside, the session that runs here is whose person gave `/bus` with these words."""
+        before = _commanding.set(_speaking.get() or self._hermes.commander(words))
         try:
             yield
         finally:
@@ -232,15 +232,22 @@ class GatewayHost:
         """Return what the session that runs here and now is called: its key, its channel."""
         stored = self._conversations.by_id(session_id)
         key = session_env("KEY") or (stored.key if stored else "")
-        channel = self.channel() or (channel_token(stored.source) if stored else "")
+        channel = self.channel(session_id) or (channel_token(stored.source) if stored else "")
         return tuple(name for name in (key, channel) if name)
 
-    def channel(self) -> str:
-        """Return the channel of the session that runs here and now, "" where it has none."""
-        if (source := _commanding.get()) is not None:
+    def channel(self, session_id: str = "") -> str:
+        """
+        Return the channel of the session that runs here and now, "" where it has none.
+
+        `session_id`: Hermes's own, for where it does not tell the rest (in a process of its own).
+        """
+        platform, chat = session_env("PLATFORM"), session_env("CHAT_ID")
+        source = _commanding.get()
+        if source is None and not platform and (kept := self._conversations.by_id(session_id)):
+            source = kept.source
+        if source is not None:
             found = channel_token(source)
             return "" if found.partition(":")[0] in _NO_CHATS else found
-        platform, chat = session_env("PLATFORM"), session_env("CHAT_ID")
         if platform in _NO_CHATS or not chat:
             return ""
         thread = session_env("THREAD_ID")
@@ -269,10 +276,12 @@ class GatewayHost:
             return channel
         return canonical_token(found)
 
-    def remember_sent(self, id: str) -> None:
+    def remember_sent(self, id: str, session_id: str = "") -> None:
         """A tool sent message `id` in the session that runs here: its answer belongs there."""
         source = _commanding.get()
         key = self._hermes.key_of(source) if source is not None else session_env("KEY")
+        if not key and source is None and (stored := self._conversations.by_id(session_id)):
+            key = stored.key
         if key:
             self._sent_from.put(id, key)
 

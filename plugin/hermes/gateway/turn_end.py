@@ -101,7 +101,7 @@ class TurnEnds:
 
     def _delivered(self, conversation: Conversation, delivery: TrackedDelivery) -> Told:
         until = time.monotonic() + self._intervals.delivery
-        while not delivery.done.wait(self._intervals.look):
+        while not self._hermes.unseen and not delivery.done.wait(self._intervals.look):
             if self._stop.is_set() or time.monotonic() > until:
                 break
         shown: Told = {"to": channel_token(conversation.source), "at": time.time()}
@@ -111,7 +111,8 @@ class TurnEnds:
         if delivery.result == "cancelled":
             reason = "Hermes stopped while it was delivered"
         if not delivery.result:
-            reason = "Hermes has not said whether the platform took the answer"
+            unsaid = "Hermes has not said whether the platform took the answer"
+            reason = self._hermes.unseen or unsaid
         # Hermes keeps what failed and sends it again when it starts (gateway/delivery_ledger.py):
         # so a second way would say it twice.
         return {"result": "uncertain", "reason": reason, **shown}

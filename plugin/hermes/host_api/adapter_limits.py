@@ -11,8 +11,9 @@ in another.
 
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from types import SimpleNamespace
 from typing import Any, Final, NamedTuple
 
 from wakebus.adapters.base import Unit, length
@@ -125,6 +126,26 @@ def _other_topic(adapter: Any, chat: str) -> str:
     if not any(own) or chat in own:
         return ""
     return f"Hermes's ntfy answers in topic {own[1] or own[0]!r} whatever the chat"
+
+
+def as_configured(platform: str, extra: Any, environ: Mapping[str, str]) -> Any:
+    """
+    Return a platform's adapter, as far as `misdirection` of an answer looks, by its settings alone.
+
+    extra: of `platforms.NAME` in config.yaml. (mattermost:120, ntfy:126 of 0.22.2.)
+    """
+    extra = extra if isinstance(extra, Mapping) else {}
+
+    def said(name: str, variable: str, default: str = "") -> str:
+        return str(extra.get(name) or environ.get(variable) or default)
+
+    found = SimpleNamespace(config=SimpleNamespace(extra=extra))
+    if platform == "mattermost":
+        found._reply_mode = said("reply_mode", "MATTERMOST_REPLY_MODE", "off").lower()
+    if platform == "ntfy":
+        found._topic = said("topic", "NTFY_TOPIC")
+        found._publish_topic = said("publish_topic", "NTFY_PUBLISH_TOPIC") or found._topic
+    return found
 
 
 def exact_metadata(adapter: Any, channel: Channel, found: dict[str, Any]) -> dict[str, Any]:

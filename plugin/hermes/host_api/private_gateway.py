@@ -59,6 +59,8 @@ _LISTENERS: Final = "wakebus_listeners"  # by profile
 class PrivateGateway:
     """See protocol.GatewayApi. `runner`: the live GatewayRunner; `part`: what of it is ours."""
 
+    unseen = ""
+
     def __init__(self, runner: Any, part: ProfilePart | None = None) -> None:
         self._runner, self._part = runner, part or ProfilePart(runner)
         self._withholds = False
@@ -186,6 +188,10 @@ class PrivateGateway:
         except Exception:  # whatever the platform says
             found = ""
         return found if found in CHAT_TYPES else ""
+
+    def commander(self, words: str) -> Any:
+        """Here a command is called in the task of its message: who spoke is known."""
+        return None
 
     # --- what goes on ---------------------------------------------------------------------
 

@@ -22,12 +22,14 @@ class LiveHost(NamedTuple):
     What makes this process one that listens. `object`: the GatewayRunner, the HermesCLI, or the
     module that serves the Ink TUI and the desktop (tui_gateway/server.py).
 
-    `profile`: which of a gateway's profiles it is for, "" for all that it has.
+    `profile`: which of a gateway's profiles it is for, "" for all that it has. `launched`: whether
+    the gateway was started for the profile of this process.
     """
 
     mode: Mode
     object: Any
     profile: str = ""
+    launched: bool = True
 
 
 class StoredSession(NamedTuple):
@@ -51,7 +53,13 @@ def platform_name(platform: Any) -> str:
 
 
 class GatewayApi(Protocol):
-    """A live gateway. `source`: a SessionSource of Hermes; `key`: of a session."""
+    """
+    A live gateway. `source`: a SessionSource of Hermes; `key`: of a session.
+
+    `unseen`: why nobody tells whether an answer was delivered; "" where `listen` may tell.
+    """
+
+    unseen: str
 
     # --- who is where ---------------------------------------------------------------------
 
@@ -93,6 +101,13 @@ class GatewayApi(Protocol):
 
     def chat_type(self, channel: Channel) -> str:
         """Return one of CHAT_TYPES, or "". The platform is asked, for 10 s at most."""
+
+    def commander(self, words: str) -> Any:
+        """
+        Return the source of who gave our slash command with these words, or None.
+
+        Only where Hermes calls a command apart from the message that it came in.
+        """
 
     # --- what goes on ---------------------------------------------------------------------
 

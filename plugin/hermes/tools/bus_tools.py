@@ -92,7 +92,7 @@ def bus_send(runtime: "Runtime", args: Args, facts: Mapping[str, Any]) -> ToolRe
         fields |= {"type": type_, "channel": channel, "sender": sender}
         fields |= {"timeout": SEND_S, **_causality(runtime, sender, facts)}
         receipt = _send_proven(client, token, target, text, fields)
-        _count_sent(runtime, receipt.id)
+        _count_sent(runtime, receipt.id, facts)
         if wait and receipt.state not in ("handled", "dead"):
             receipt = _wait_for_outcome(client, receipt, wait)
     return _receipt_told(receipt, target, sender, channel)
@@ -121,8 +121,8 @@ def _causality(runtime: "Runtime", sender: str, facts: Mapping[str, Any]) -> Too
 
 def _running_turn(runtime: "Runtime", facts: Mapping[str, Any]) -> "TrackedTurn | None":
     """Return the turn of ours that calls, None where another one does."""
-    task, session = (str(facts.get(name) or "") for name in ("task_id", "session_id"))
-    return runtime.tracker.running(task_id=task, session_id=session)
+    task = str(facts.get("task_id") or "")
+    return runtime.tracker.running(task_id=task, session_id=_session_id(facts))
 
 
 def _wait_for_outcome(client: "Client", receipt: "Receipt", wait: float) -> "Receipt":
@@ -167,15 +167,20 @@ def _receipt_told(receipt: "Receipt", target: str, sender: str, channel: str | N
     return told
 
 
-def _count_sent(runtime: "Runtime", id: str) -> None:
+def _count_sent(runtime: "Runtime", id: str, facts: Mapping[str, Any]) -> None:
     runtime.sent += 1
-    ask_host(runtime.host, "remember_sent", id)
+    ask_host(runtime.host, "remember_sent", id, _session_id(facts))
+
+
+def _session_id(facts: Mapping[str, Any]) -> str:
+    """Return Hermes's own name of the session that calls, "" where it is not told."""
+    return str(facts.get("session_id") or "")
 
 
 def _channel(runtime: "Runtime", args: Args, facts: Mapping[str, Any]) -> str | None:
     """Return the channel: as stated ("" for none), else the chat of the session that calls."""
     if args.get("channel") is None:
-        return ask_host(runtime.host, "channel") or None
+        return ask_host(runtime.host, "channel", _session_id(facts)) or None
     token = _optional(args, "channel")
     if token and token not in _own_channels(runtime, facts):
         from wakebus.adapters.courier.channel_check import check_channel
@@ -191,7 +196,7 @@ def _own_channels(runtime: "Runtime", facts: Mapping[str, Any]) -> set[str]:
     """Return the channels that the caller has not made up: of its chat, and of its turn's text."""
     turn = _running_turn(runtime, facts)
     of_turn = turn.order.delivery.message.channel if turn else ""
-    return {ask_host(runtime.host, "channel") or "", of_turn}
+    return {ask_host(runtime.host, "channel", _session_id(facts)) or "", of_turn}
 
 
 _NO_CHANNEL: Final = "Give platform:chat_id, or omit channel for the chat of this session."
@@ -252,8 +257,7 @@ def bus_read(runtime: "Runtime", args: Args, facts: Mapping[str, Any]) -> ToolRe
     from wakebus.plugin.hermes.tools.bus_read import read_inbox, read_message, show_all
 
     id = _optional(args, "id")
-    session_id = str(facts.get("session_id") or "")
-    may_show = ask_host(runtime.host, "may_show", session_id) or show_all
+    may_show = ask_host(runtime.host, "may_show", _session_id(facts)) or show_all
     with tool_connection(runtime) as (client, name, _):
         if id:
             return read_message(client, name, id, may_show)

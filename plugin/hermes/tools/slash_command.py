@@ -57,7 +57,7 @@ def run(runtime: "Runtime", words: str) -> str:
         if verb == "who":
             return _who(runtime)
         if verb == "send":
-            return _send(runtime, rest.strip())
+            return _send(runtime, rest.strip(), words)
         if not verb:
             return status_page(status(runtime))
         return HELP if verb == "help" else f"unknown: {verb:.40}\n{HELP}"
@@ -85,20 +85,20 @@ def _who(runtime: "Runtime") -> str:
         return endpoints_page(client.list())
 
 
-def _send(runtime: "Runtime", rest: str) -> str:
+def _send(runtime: "Runtime", rest: str, words: str) -> str:
     target, _, text = rest.partition(" ")
     if not target or not text.strip():
         return "Write: /bus send NAME TEXT"
     args = {"target": target, "type": "directive", "text": text.strip(), "wait_s": WAIT_S}
     # A person types this: it is no part of a turn, so nothing caused it.
-    with _here(runtime):
+    with _here(runtime, words):
         told = bus_send(runtime, args, {})
     return "\n".join([f"{told['state']}: {_means(told)} ({told['id']})", *_outcome(told)])
 
 
-def _here(runtime: "Runtime") -> AbstractContextManager[None]:
+def _here(runtime: "Runtime", words: str) -> AbstractContextManager[None]:
     """Inside, the host's session is the one of the chat in which the command was typed."""
-    return ask_host(runtime.host, "commanding") or nullcontext()
+    return ask_host(runtime.host, "commanding", words) or nullcontext()
 
 
 def _means(told: Mapping[str, Any]) -> str:

@@ -46,7 +46,7 @@ class Gateway:
         """A session key, the chat."""
         return (f"key:{session_id}", f"chat:{session_id}") if session_id[:1] == "a" else ()
 
-    def channel(self) -> str:
+    def channel(self, session_id: str = "") -> str:
         """Of the session that calls."""
         return self._channel
 

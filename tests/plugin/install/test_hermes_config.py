@@ -3,7 +3,12 @@
 import pytest
 
 from wakebus.plugin.install.errors import CannotInstall
-from wakebus.plugin.install.hermes_config import PluginConfig, change_config, read_config
+from wakebus.plugin.install.hermes_config import (
+    PluginConfig,
+    change_config,
+    is_isolated,
+    read_config,
+)
 
 ON = PluginConfig(enabled=True)
 TEXT = """\
@@ -25,6 +30,16 @@ def test_read() -> None:
     assert read_config(text, "f") == ON
     granted = "plugins: {entries: {wakebus: {allow_gateway_injection: true}}}"
     assert read_config(granted, "f") == PluginConfig(grant=True)
+
+
+@pytest.mark.parametrize(
+    ("says", "isolated"),
+    [("host", True), (" HOST ", True), ("in_process", False), ("null", False), ("[]", False)],
+)
+def test_plugins_in_a_process_of_their_own(says: str, isolated: bool) -> None:
+    """HERMES-9.8: as Hermes reads it."""
+    assert is_isolated(f"plugins: {{isolation: {says!r}}}", "f") is isolated
+    assert not is_isolated("", "f") and not is_isolated("plugins: 5", "f")
 
 
 def test_only_true_is_a_grant() -> None:

@@ -64,6 +64,19 @@ def test_from_nothing_to_all(home: Path, capsys: Captured) -> None:
     assert (home / "config.yaml").read_text() == "model: {default: m} # mine\n"
 
 
+def test_plugins_in_a_process_of_their_own(home: Path, capsys: Captured) -> None:
+    """HERMES-9.8: what works there and what does not; that is nothing wrong."""
+    assert call("hermes") == 0
+    config = home / "config.yaml"
+    config.write_text(config.read_text().replace("plugins:", "plugins:\n  isolation: host"))
+    capsys.readouterr()
+    assert call("hermes", "--check") == 0
+    told = capsys.readouterr().out
+    assert "plugins.isolation: host" in told and "a terminal is no endpoint" in told
+    assert call("hermes", "--check", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["isolated"] is True
+
+
 def test_dry_run(home: Path, capsys: Captured) -> None:
     """Everything is said, nothing is done."""
     before = sorted(home.rglob("*"))

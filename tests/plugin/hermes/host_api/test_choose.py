@@ -109,9 +109,9 @@ def test_a_tui_is_its_server_with_a_session() -> None:
     server.open("opening", agent=None)
     server.open("b", profile_home=str(work))
     assert find_live(process.modules, own) is None
-    assert find_live(process.modules, work) == find_live(process.modules) == ("tui", server, "")
+    assert find_live(process.modules, work) == find_live(process.modules) == LiveHost("tui", server)
     id = server.open("a")
-    assert find_live(process.modules, own) == ("tui", server, "")
+    assert find_live(process.modules, own) == LiveHost("tui", server)
     server.close(id)
     assert find_live(process.modules, own) is None
 

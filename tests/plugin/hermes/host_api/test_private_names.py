@@ -22,7 +22,10 @@ MODULES = {
     *("hermes_state", "run_agent", "tools", "tui_gateway", "utils"),
 }
 # The gateway's hook finds the plugin that the same process has loaded, or has not.
-OURS = {"plugin/hermes/gateway_events.py": {"sys.modules"}}
+OURS = {
+    "plugin/hermes/gateway_events.py": {"sys.modules"},
+    "plugin/hermes/isolated/process.py": {"gateway.sock", "gateway.sock.path"},  # files
+}
 # Of the standard library.
 STANDARD = {"_exit", "_replace", "_asdict", "_fill_text"}
 
