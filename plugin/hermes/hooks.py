@@ -32,6 +32,12 @@ STEER: Final = "[OUT-OF-BAND USER MESSAGE"
 REDIRECT: Final = "[Context from the interrupted assistant response]"
 NEWER: Final = ("post_gateway_admission", "agent_loop_stopped")  # since 0.20
 MAX_SESSIONS: Final = 1000  # that know their source
+# Where Hermes lists tools only for a search (`tools.tool_search`), this is how a model comes to
+# know ours. `tool_call` takes these two fields in both generations, in 0.22 in `calls`, too.
+HOW_TO_SEND: Final = (
+    "To message another agent: bus_send(target, type, text). If it is not in your tool list: "
+    'tool_call with name "bus_send" and these as arguments.'
+)
 _TITLES: Final = {"cli": "CLI", "dingtalk": "DingTalk", "wecom": "WeCom", "whatsapp": "WhatsApp"}
 
 Hook = Callable[..., Any]
@@ -162,7 +168,10 @@ class Hooks:
         names = self._names(session_id)
         if joined(conversation_history) or (not names and not begun):
             return None
-        source = self._state.unseen_source(session_id, turn_id, self._source(session_id, names))
+        where = self._source(session_id, names)
+        source = self._state.unseen_source(
+            session_id, turn_id, f"{where}\n{HOW_TO_SEND}" if where else ""
+        )
         waiting = "" if begun else self._waiting(names, session_id, turn_id, len(source) + 2)
         text = "\n\n".join(part for part in (source, waiting) if part)
         return {"context": text} if text else None

@@ -3,6 +3,7 @@
 
     hermes_home    all of it for one Hermes home
     hermes_config  what Hermes's config.yaml says of wakebus, and what it shall say (pure)
+    hermes_tool_search  how a model comes to the tools there (pure)
     hermes_python  the Python that runs Hermes
     yaml_edit      smallest edits of a YAML text (pure)
     user_files     one step from the old file to the new one

@@ -34,7 +34,7 @@ class PluginConfig(NamedTuple):
 
 def read_config(text: str, name: str) -> PluginConfig:
     """Return what `text` says; `name` is the file's, for errors. Raises CannotInstall."""
-    return _state(_load(text, name), name)
+    return _state(load_config(text, name), name)
 
 
 def is_isolated(text: str, name: str) -> bool:
@@ -44,7 +44,7 @@ def is_isolated(text: str, name: str) -> bool:
     Read as Hermes 0.22 does (hermes_cli/plugin_isolation.py:106); 0.19 knows no such key. Raises
     CannotInstall.
     """
-    found: Any = _load(text, name)
+    found: Any = load_config(text, name)
     for key in ISOLATION:
         found = found.get(key) if isinstance(found, dict) else None
     return str(found or "").strip().lower() == "host"
@@ -53,7 +53,7 @@ def is_isolated(text: str, name: str) -> bool:
 def change_config(text: str, wanted: PluginConfig, name: str) -> str:
     """Return `text` so that it says `wanted`. Raises CannotInstall, and then names the way out."""
     edits = _edits(read_config(text, name), wanted)
-    final = _load(text, name)
+    final = load_config(text, name)
     for edit in edits:
         edit.meant(final)
     edited = text
@@ -112,11 +112,11 @@ def _drop_grant() -> _Edit:
 
 def _edited(text: str, edit: _Edit, name: str) -> str | None:
     """Return the edited text if it means what it should, else None."""
-    wanted = _load(text, name)
+    wanted = load_config(text, name)
     edit.meant(wanted)
     try:
         edited = edit.edit(text)
-        same = _pruned(_load(edited, name)) == _pruned(wanted)
+        same = _pruned(load_config(edited, name)) == _pruned(wanted)
     except (yaml_edit.CannotEdit, CannotInstall):
         return None
     return edited if same else None
@@ -161,7 +161,7 @@ def _flow(value: Any) -> str:
     return yaml.safe_dump(value, default_flow_style=True, width=1 << 20, sort_keys=False).strip()
 
 
-def _load(text: str, name: str) -> dict[str, Any]:
+def load_config(text: str, name: str) -> dict[str, Any]:
     """Return the meaning of `text` as fresh, unshared values. Raises CannotInstall."""
     try:
         data = yaml.safe_load(text)

@@ -17,7 +17,7 @@ REVIEW = "Review the conversation above"  # agent/background_review.py:171
 ECHO = 2000  # characters; below the length at which Hermes splits a post (4,000)
 # agent/title_generator.py: 29 of 0.19.0, 97 of 0.22.2
 TITLES = ("Generate a short, descriptive title", "You name chat sessions.")
-BRIDGE = "tool_call"  # tools/tool_search.py:299 of 0.22.2
+SEARCH, DESCRIBE, BRIDGE = "tool_search", "tool_describe", "tool_call"  # tools/tool_search.py
 
 
 @dataclass
@@ -106,7 +106,7 @@ def answer_to(request: Request) -> Answer:
     hold = re.search(r"HOLD:(\w+)", text)
     return Answer(
         text=_text(text),
-        calls=[_through_bridge(request.tools, call) for call in _calls(text)],
+        calls=[through_bridge(request, call) for call in _calls(text)],
         after_s=float(slow[1]) if slow else 0.0,
         hold=hold[1] if hold else "",
     )
@@ -130,9 +130,12 @@ def _calls(text: str) -> list[tuple[str, str]]:
     return found
 
 
-def _through_bridge(tools: list[str], call: tuple[str, str]) -> tuple[str, str]:
+def through_bridge(request: Request, call: tuple[str, str]) -> tuple[str, str]:
     """Return the call as a model makes it that was shown the bridge in place of the tool."""
     name, arguments = call
-    if name in tools or BRIDGE not in tools:
+    if name in request.tools or BRIDGE not in request.tools:
         return call
-    return BRIDGE, json.dumps({"calls": [{"name": name, "arguments": json.loads(arguments)}]})
+    entry = {"name": name, "arguments": json.loads(arguments)}
+    # 0.22 takes several in a list, 0.19 one.
+    several = '"calls"' in request.shown_tools
+    return BRIDGE, json.dumps({"calls": [entry]} if several else entry)

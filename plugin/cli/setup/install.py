@@ -19,6 +19,7 @@ from wakebus.plugin.install import hermes_python, next_steps
 from wakebus.plugin.install.errors import CannotInstall
 from wakebus.plugin.install.hermes_config import is_isolated
 from wakebus.plugin.install.hermes_home import Change, Installation
+from wakebus.plugin.install.hermes_tool_search import read_tool_search
 
 HARNESSES: Final = {"hermes": "Hermes Agent: plugin, gateway hook, skill"}
 
@@ -209,9 +210,11 @@ def _check(args: argparse.Namespace, found: Installation) -> int:
     kept = [str(path) for path in hermes.changed_files(found)]
     turns = found.state.grant is True
     isolated = is_isolated(found.text or "", str(found.config))
+    search = read_tool_search(found.text or "", str(found.config))
     if args.json:
         facts = {"home": str(found.home), "python": runs, "wrong": wrong, "unchecked": unchecked}
-        echo_json({**facts, "turns": turns, "isolated": isolated, "kept": kept})
+        hermess = {"turns": turns, "isolated": isolated, "tool_search": search.setting}
+        echo_json({**facts, **hermess, "kept": kept})
         return FAILED if wrong else OK
     for line in wrong + unchecked:
         echo(line)
@@ -221,6 +224,7 @@ def _check(args: argparse.Namespace, found: Installation) -> int:
     echo(f"gateway turns: {'allowed' if turns else how}")
     if isolated:
         echo(ISOLATED)
+    echo(f"tool search: {search.meaning}")
     if wrong:
         echo(f"Repair it: {_again(args, found.home)}")
     else:

@@ -3,7 +3,9 @@ The tools as the model is told of them.
 
 Rule 1: pure. Rule 2: names and required parameters are the seed's (seed 004, "Provided Tools").
 Rule 3: a description's first sentence says in 60 characters what the tool is for: since Hermes 0.20
-a model sees no more of it until it asks (tools/tool_search.py:149).
+a model sees no more of it until it asks (tools/tool_search.py:149). Rule 4: the rest has the words
+by which a model looks for it: a search finds nothing that lacks its rarest word
+(tools/tool_search_catalog.py:145).
 """
 
 from typing import Any, Final
@@ -26,11 +28,12 @@ def _text(description: str) -> ToolSchema:
 
 SEND: Final = _schema(
     "bus_send",
-    "Send a message to another agent, session or program. It goes over the wakebus message bus to "
-    "an endpoint name. Returns what became of it: queued (stored, waits for the target), delivered "
-    "(the target has it), handled (it ended there; the outcome says how), dead (refused, failed or "
-    "given up; the reason says why) or unknown. To talk to the user in this chat, just answer; do "
-    "not use this.",
+    "Send a message to another agent, session or program. Ask, tell or notify it, send it a "
+    "notification or progress report, delegate a task to a worker, reply to its message: over the "
+    "wakebus message bus, to an endpoint name. Returns what became of it: queued (stored, waits "
+    "for the target), delivered (the target has it), handled (it ended there; the outcome says "
+    "how), dead (refused, failed or given up; the reason says why) or unknown. To talk to the user "
+    "in this chat, just answer; do not use this.",
     ["target", "type", "text"],
     target=_text("Endpoint name of the receiver, for example worker-alpha. bus_status lists them."),
     type=_text(
@@ -62,8 +65,9 @@ SEND: Final = _schema(
 
 STATUS: Final = _schema(
     "bus_status",
-    "Show which agents and programs the message bus reaches. Whether its broker runs (wakebus), "
-    "which endpoints can be sent to, whether they are live, and how much waits for them.",
+    "Show which agents and programs the message bus reaches. Lists who is there: the endpoints "
+    "that can be sent to, online (live) or away, how much waits for them, and whether the broker "
+    "of the bus runs (wakebus).",
     [],
 )
 

@@ -14,6 +14,7 @@ from fakes.hermes_terminal import Bus, Terminal
 from fakes.host import deliver
 from wakebus.broker.protocol.message import Message
 from wakebus.plugin.hermes.hooks import (
+    HOW_TO_SEND,
     MAX_SESSIONS,
     REDIRECT,
     STEER,
@@ -22,6 +23,7 @@ from wakebus.plugin.hermes.hooks import (
     message_text,
     steered,
 )
+from wakebus.plugin.hermes.tools import schemas
 from wakebus.plugin.processes.cancel import Cancel
 from wakebus.plugin.prompt.label import PromptItem
 from wakebus.plugin.prompt.pending_context import Context
@@ -186,13 +188,14 @@ def test_the_source_of_a_terminal(terminal: Terminal) -> None:
     """HERMES-4.10: once, with what waits."""
     terminal.do("milk", type="note")
     seen = terminal.turn("hello")
-    assert f"**Source:** CLI (endpoint: {terminal.name})\n\n[wakebus]" in seen
+    assert f"**Source:** CLI (endpoint: {terminal.name})\n{HOW_TO_SEND}\n\n[wakebus]" in seen
     assert "**Source:**" not in terminal.turn("again")
 
 
 def test_the_source_of_a_chat(bus: Bus) -> None:
     """HERMES-4.10: once in each session, again in a new one."""
     line = "**Source:** Mattermost (endpoint: hermes-bus-gateway, channel: mattermost:dm1)"
+    line = f"{line}\n{HOW_TO_SEND}"
     assert begin(bus) == line
     end(bus, "t1")
     assert begin(bus, "t2") == "" and begin(bus, "t3", "a2") == line
@@ -223,7 +226,14 @@ def test_a_source_that_was_not_seen(bus: Bus, told: bool) -> None:
 def test_titles(bus: Bus, channel: str, line: str) -> None:
     """HERMES-4.10: a platform's name as it is written; none where the chat is not known."""
     bus.host, bus.endpoint = Gateway(channel), "e"
-    assert begin(bus) == line
+    assert begin(bus) == f"{line}\n{HOW_TO_SEND}"
+
+
+def test_how_to_send_is_told_with_it() -> None:
+    """HERMES-4.10: the tool's name and what it requires, in both generations, for few tokens."""
+    required = ", ".join(schemas.SEND["parameters"]["required"])
+    assert f"{schemas.SEND['name']}({required})" in HOW_TO_SEND and "tool_call" in HOW_TO_SEND
+    assert len(HOW_TO_SEND) < 160
 
 
 def test_not_on_the_bus_yet(bus: Bus) -> None:

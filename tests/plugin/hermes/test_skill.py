@@ -92,6 +92,12 @@ def test_every_call_is_a_real_one(line: str) -> None:
     assert set(tool["parameters"]["required"]) <= given <= set(tool["parameters"]["properties"])
 
 
+def test_it_tells_the_way_through_the_bridge() -> None:
+    """HERMES-5.13: every tool is named, and that of Hermes by which it is called."""
+    for name in (*(one["name"] for one in schemas.ALL), "tool_call", "tool_describe"):
+        assert f"`{name}" in TEXT, name
+
+
 def test_every_type_of_the_default_rules_is_taught() -> None:
     """But those that only the bus and the agents' hosts send."""
     types = {name for rule in default_rules().callbacks for name in rule.match_type or ()}

@@ -107,6 +107,30 @@ def test_json(home: Path, capsys: Captured) -> None:
     assert told.err == ""
 
 
+@pytest.mark.parametrize(
+    ("tools", "setting", "words"),
+    [
+        ("", "auto", "auto, Hermes's default: in Hermes 0.20 and later the model finds"),
+        ("tools: {tool_search: {enabled: auto}}\n", "auto", "auto: in Hermes 0.20"),
+        ("tools: {tool_search: {enabled: on}}\n", "on", "on: the model finds the bus's tools by"),
+        ("tools: {tool_search: {enabled: off}}\n", "off", "off: the model has the bus's tools"),
+    ],
+)
+def test_tool_search_is_told(
+    home: Path, capsys: Captured, tools: str, setting: str, words: str
+) -> None:
+    """HERMES-5.14: by --check, which finds nothing wrong with it."""
+    call("hermes")
+    with (home / "config.yaml").open("a") as config:
+        config.write(tools)
+    capsys.readouterr()
+    assert call("hermes", "--check") == 0
+    told = capsys.readouterr().out
+    assert f"tool search: {words}" in told and "nothing wrong was found" in told
+    assert call("hermes", "--check", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["tool_search"] == setting
+
+
 def test_what_the_user_changed_is_told(home: Path, capsys: Captured) -> None:
     """By install, check and remove."""
     call("hermes")
