@@ -83,6 +83,11 @@ hermes-%: .venv-hermes/%/ready
 bench: .venv-bench/ready
 	PYTHONPATH=tests $(BENCH)/python -P -m bench $(ARGS)
 
+# What the plugin costs a Hermes: without it and with each wheel, in turn. A wheel of another commit:
+# pip wheel --no-deps. make bench-hermes-0.22 ARGS="before=OLD.whl now=NEW.whl --runs 5"
+bench-hermes-%: .venv-hermes/%/ready
+	PYTHONPATH=tests .venv-hermes/$*/venv/bin/python -P -m bench.hermes_costs $(ARGS)
+
 .venv-bench/ready: pyproject.toml
 	$(PYTHON) -m venv --clear .venv-bench/venv
 	$(BENCH)/python -m pip install --quiet --disable-pip-version-check \

@@ -10,6 +10,7 @@ The bench: `make bench`. README.md says how to read it.
     acked         receipts, against Redis and NATS      handled     a message from end to end
     standing      start, idle, 1000 clients             report      tables
     start_notify  notify-hermes against `import zmq`    plot        the picture
+    hermes_costs  what the plugin costs a Hermes (make bench-hermes-0.22)
 
 Rule 1: all systems are measured in one run, taking turns, so that a busy machine slows all of them;
 what counts is the ratio. Rule 2: each system does the same work: the same envelope in the same

@@ -4,11 +4,15 @@ has them itself: it finds them, reads what they take, and its message arrives (H
 """
 
 import json
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 from e2e_hermes.conftest import MakeWorld
 from e2e_hermes.script import BRIDGE, DESCRIBE, SEARCH, Answer, Request, answer_to, through_bridge
 from e2e_hermes.world import GATEWAY, World
+from wakebus.plugin.install.hermes_tool_search import read_tool_search
 
 # What a model would look for, and what it has to find.
 WANTED = {
@@ -22,6 +26,41 @@ WANTED = {
 }
 ASKED, SAID = "where does the deploy stand", "step 3 of 5"
 Calls = list[tuple[str, str]]
+
+
+SETTINGS = """
+import sys
+import yaml
+from tools.tool_search import ToolSearchConfig
+for text in yaml.safe_load(sys.stdin.read()):
+    tools = (yaml.safe_load(text) or {}).get("tools")
+    raw = tools.get("tool_search") if isinstance(tools, dict) else None
+    print(ToolSearchConfig.from_raw(raw).enabled)
+"""
+STATED = (
+    "",
+    *("tools:", "tools: [a]"),
+    *(
+        f"tools: {{tool_search: {value}}}"
+        for value in ("true", "false", "off", "'off'", "{}", "[]")
+    ),
+    *(
+        f"tools: {{tool_search: {{enabled: {value}}}}}"
+        for value in (
+            "auto",
+            "on",
+            "off",
+            "yes",
+            "' No '",
+            "1",
+            "0",
+            "sometimes",
+            "[on]",
+            "",
+            "OFF",
+        )
+    ),
+)
 
 
 class Finder:
@@ -127,3 +166,20 @@ def test_a_model_that_has_the_tools_itself(make_world: MakeWorld) -> None:
     ((sent,),) = finder.rounds
     assert json.loads(sent)["state"] in ("queued", "delivered", "handled"), sent
     check_arrived(world, id)
+
+
+def test_the_setting_is_read_as_hermes_reads_it(tmp_path: Path) -> None:
+    """HERMES-5.14: whatever stands there, in each generation."""
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", SETTINGS],
+        env={"HERMES_HOME": str(tmp_path)},
+        input=json.dumps(STATED),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    ours = [read_tool_search(text, "config.yaml").setting for text in STATED]
+    assert dict(zip(STATED, ours, strict=True)) == dict(
+        zip(STATED, done.stdout.split(), strict=True)
+    )
