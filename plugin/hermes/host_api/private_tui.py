@@ -41,7 +41,8 @@ def live_sessions(server: Any, home: Path | None = None) -> list[tuple[str, Sess
     """
     Return the sessions of the profile of `home` by their id; None: of all profiles.
 
-    Those that only watch another one's turn take no prompt (plugin_inject.py:49).
+    Those that only watch another one's turn take no prompt (plugin_inject.py:49); those behind a
+    room of bots are nobody's to see (hosted_room_server_rpc.py:62).
     """
     sessions = getattr(server, "_sessions", None)
     found = list(sessions.items()) if isinstance(sessions, dict) else []
@@ -52,6 +53,8 @@ def live_sessions(server: Any, home: Path | None = None) -> list[tuple[str, Sess
 
 def _is_live(session: Any) -> bool:
     if not isinstance(session, dict) or not session.get("session_key"):
+        return False
+    if session.get("room_plumbing") or session.get("source") == "bot_room":
         return False
     ended = session.get("_closing") or session.get("_finalized") or session.get("lazy")
     return not ended and session.get("history_lock") is not None

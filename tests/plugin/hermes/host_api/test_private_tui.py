@@ -44,6 +44,8 @@ def test_live_sessions(server: TuiServer) -> None:
     server.open("b", last_active=2.0, transport=DEAD)
     server.open("watching", lazy=True)
     server.open("closing", _closing=True)
+    server.open("room", room_plumbing=True)
+    server.open("member", source="bot_room")
     server.open("other", profile_home="/homes/work")
     found = api(server, "/homes/own").sessions()
     assert [(one.key, one.clients) for one in found] == [("b", False), ("a", True)]

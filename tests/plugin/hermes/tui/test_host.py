@@ -12,6 +12,7 @@ import pytest
 
 from fakes.broker import Broker, until
 from fakes.hermes_terminal import TuiSeat
+from fakes.hermes_tui import DEAD
 from fakes.host import deliver
 from wakebus.broker import Refusal
 from wakebus.broker.protocol.message import Message
@@ -335,9 +336,11 @@ def test_the_sessions_are_told(tui: TuiSeat) -> None:
     """HERMES-8.8: their keys, and what goes on there."""
     a = tui.server.open("a")
     tui.server.open("b", agent=None)
+    tui.server.open("c", transport=DEAD)
     hold(tui, a)
     told = {one["session"]: one["state"] for one in tui.bus.host.sessions()}
-    assert told == {"a": "busy", "b": "the session is still being opened"}
+    opening = "the session is still being opened"
+    assert told == {"a": "busy", "b": opening, "c": "idle, nobody is connected to it"}
     del tui.server._sessions["ui-b"]
 
 
