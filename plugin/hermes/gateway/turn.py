@@ -209,7 +209,7 @@ class GatewayTurns:
 
     def _patience(self, ours: HandedOver) -> float:
         """Return how long nothing may be seen of it: short where it would be seen."""
-        if ours.delivery.done.is_set() or ours.tracked.stopped:
+        if ours.delivery.done.is_set() or ours.tracked.stopped or self._hermes.away():
             return self._intervals.settle
         shown = self._hermes.shows_turns(ours.conversation.source)
         if ours.tracked.began.is_set():
@@ -252,8 +252,9 @@ class GatewayTurns:
 
     def _not_begun(self, ours: HandedOver, over: str) -> Unclear | None:
         """Hermes has accepted it, and nobody knows whether it will be run; None: it began now."""
-        ours.tracked.doubt = True
+        ours.tracked.doubt = True  # before the last look
         if ours.tracked.began.is_set():
+            ours.tracked.doubt = False
             return None
         since = f" after {ours.tracked.stopped}" if ours.tracked.stopped else ""
         return Unclear(f"Hermes accepted it {over}{since} (gateway.log may say why)", doubt=True)

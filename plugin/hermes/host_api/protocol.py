@@ -52,22 +52,8 @@ def platform_name(platform: Any) -> str:
     return str(getattr(platform, "value", platform) or "").lower()
 
 
-class GatewayApi(Protocol):
-    """
-    A live gateway. `source`: a SessionSource of Hermes; `key`: of a session.
-
-    `unseen`: why nobody tells whether an answer was delivered; "" where `listen` may tell.
-    """
-
-    unseen: str
-
-    # --- who is where ---------------------------------------------------------------------
-
-    def platforms(self) -> Collection[str]:
-        """Return the names of this gateway's platforms, enabled or connected."""
-
-    def all_platforms(self) -> Collection[str]:
-        """Return the names of the platforms of every profile that this gateway serves."""
+class SessionsApi(Protocol):
+    """Who is where in a gateway. `source`: a SessionSource of Hermes; `key`: of a session."""
 
     def has_sessions(self) -> bool:
         """Return whether the stored sessions are known yet."""
@@ -93,6 +79,26 @@ class GatewayApi(Protocol):
     def source_of(self, fields: Mapping[str, Any]) -> Any:
         """Return the source that a hook tells of as a mapping, or None."""
 
+    def commander(self, words: str) -> Any:
+        """
+        Return the source of who gave our slash command with these words, or None.
+
+        Only where Hermes calls a command apart from the message that it came in.
+        """
+
+
+class ChatsApi(Protocol):
+    """The chats that a gateway reaches; `source` as in SessionsApi."""
+
+    def platforms(self) -> Collection[str]:
+        """Return the names of this gateway's platforms, enabled or connected."""
+
+    def all_platforms(self) -> Collection[str]:
+        """Return the names of the platforms of every profile that this gateway serves."""
+
+    def platform_away(self, platform: str, source: Any = None) -> str:
+        """Return why nothing reaches the platform (of this source's profile) now, or ""."""
+
     def home(self, platform: str) -> tuple[str, str] | None:
         """Return chat and thread ("" for none) of the platform's home channel, as configured."""
 
@@ -102,23 +108,42 @@ class GatewayApi(Protocol):
     def chat_type(self, channel: Channel) -> str:
         """Return one of CHAT_TYPES, or "". The platform is asked, for 10 s at most."""
 
-    def commander(self, words: str) -> Any:
+    def misdirection(self, channel: Channel, source: Any, *, answer: bool = False) -> str:
         """
-        Return the source of who gave our slash command with these words, or None.
+        Return why a text that Hermes sends for the channel would land elsewhere, or nowhere; or "".
 
-        Only where Hermes calls a command apart from the message that it came in.
+        source: somebody heard in exactly this chat, or None. answer: a turn's, which Hermes's core
+        sends; else what `send` sends.
         """
 
-    # --- what goes on ---------------------------------------------------------------------
+    def text_limit(self, channel: Channel, source: Any) -> TextLimit | None:
+        """Return how much one `send` posts as one message; None where nobody says."""
+
+    def send(
+        self, channel: Channel, text: str, source: Any, timeout: float, heard: list[str]
+    ) -> Any:
+        """
+        Return the SendResult of a text sent into a chat, as in the session of `source` or None.
+
+        heard: gets what the adapter logs meanwhile, warnings and worse. Raises Unreachable,
+        TimeoutError, what the platform's adapter raises.
+        """
+
+
+class TurnsApi(Protocol):
+    """
+    What goes on in a gateway's sessions, and turns of ours there.
+
+    `unseen`: why nobody tells whether an answer was delivered; "" where `listen` may tell.
+    """
+
+    unseen: str
 
     def away(self) -> str:
         """Return why the gateway takes no turns now, or ""."""
 
     def paused(self) -> str:
         """Return why no new turn is to begin, or "": the owner has stopped all new work."""
-
-    def platform_away(self, platform: str, source: Any = None) -> str:
-        """Return why nothing reaches the platform (of this source's profile) now, or ""."""
 
     def busy(self, source: Any, key: str) -> str:
         """
@@ -136,8 +161,6 @@ class GatewayApi(Protocol):
 
     def can_withhold(self, platform: str) -> bool:
         """Return whether a turn's answer can be kept from the chat, and from nobody else."""
-
-    # --- what is done ---------------------------------------------------------------------
 
     def withhold(self, withheld: Callable[[str], bool]) -> None:
         """
@@ -177,26 +200,9 @@ class GatewayApi(Protocol):
     def listen(self, source: Any, told: Callable[[Any, Any], None]) -> bool:
         """Call `told(event, outcome)` when the core ends with an event; whether that can be."""
 
-    def misdirection(self, channel: Channel, source: Any, *, answer: bool = False) -> str:
-        """
-        Return why a text that Hermes sends for the channel would land elsewhere, or nowhere; or "".
 
-        source: somebody heard in exactly this chat, or None. answer: a turn's, which Hermes's core
-        sends; else what `send` sends.
-        """
-
-    def text_limit(self, channel: Channel, source: Any) -> TextLimit | None:
-        """Return how much one `send` posts as one message; None where nobody says."""
-
-    def send(
-        self, channel: Channel, text: str, source: Any, timeout: float, heard: list[str]
-    ) -> Any:
-        """
-        Return the SendResult of a text sent into a chat, as in the session of `source` or None.
-
-        heard: gets what the adapter logs meanwhile, warnings and worse. Raises Unreachable,
-        TimeoutError, what the platform's adapter raises.
-        """
+class GatewayApi(SessionsApi, ChatsApi, TurnsApi, Protocol):
+    """A live gateway."""
 
 
 class ConversationApi(Protocol):

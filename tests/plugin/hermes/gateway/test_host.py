@@ -45,15 +45,24 @@ def test_a_group_is_a_session_per_person(town: Town, make_gateway: MakeGateway) 
     assert outcome["turn"]["session"] == "agent:main:mattermost:channel:grp1:u1"
 
 
-def test_a_busy_session_is_waited_for(town: Town, make_gateway: MakeGateway) -> None:
+def test_a_busy_session_is_waited_for(
+    town: Town, make_gateway: MakeGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """HERMES-3.4, peer failure 3: the person's turn is neither interrupted nor merged with."""
     gateway = make_gateway(CI | {"interrupt": True})
+    busy, seen = gateway.host._hermes.busy, list[str]()
+
+    def seen_busy(source: Any, key: str) -> str:
+        seen.append(busy(source, key))
+        return seen[-1]
+
+    monkeypatch.setattr(gateway.host._hermes, "busy", seen_busy)
     town.held.clear()
     town.say("HOLD on", dm())
     until(lambda: town.runner.turns)
     handled = town.adapter.handled
     id = gateway.send("after it", channel=DM1)
-    until(lambda: gateway.host._routed.get(DM1_KEY))
+    until(lambda: seen)
     assert town.adapter.handled == handled and town.runner.interrupted == []
     town.held.set()
     outcome = gateway.outcome(id)

@@ -80,3 +80,14 @@ def test_modules_are_seen() -> None:
     assert set(modules_looked_into(ast.parse(ways))) == {
         *("cli", "gateway.run", "tools.approval", "sys.modules"),
     }
+
+
+def test_the_seam_is_narrow() -> None:
+    """HERMES-2.15: each part of what is asked of Hermes is a dozen functions at most."""
+    tree = ast.parse((ROOM / "protocol.py").read_text(encoding="utf-8"))
+    asked = {
+        node.name: sum(isinstance(one, ast.FunctionDef) for one in node.body)
+        for node in tree.body
+        if isinstance(node, ast.ClassDef)
+    }
+    assert {"SessionsApi", "ChatsApi", "TurnsApi"} < set(asked) and max(asked.values()) <= 12
