@@ -34,6 +34,8 @@ CLOSED: Final = "its session was closed"
 BUILDING: Final = "the session is still being opened"
 ELSEWHERE: Final = "its turns run in another process of Hermes (turn_isolation)"
 UNSEEN: Final = "nobody is connected to the session"
+# Without these nobody could tell whose session it is, or whether a turn runs in it.
+_NEEDED: Final = ("session_key", "history_lock", "agent", "running")
 MUTED: Final = "Hermes's own settings keep it from being shown"
 
 
@@ -52,12 +54,12 @@ def live_sessions(server: Any, home: Path | None = None) -> list[tuple[str, Sess
 
 
 def _is_live(session: Any) -> bool:
-    if not isinstance(session, dict) or not session.get("session_key"):
+    if not isinstance(session, dict) or not all(name in session for name in _NEEDED):
         return False
     if session.get("room_plumbing") or session.get("source") == "bot_room":
         return False
     ended = session.get("_closing") or session.get("_finalized") or session.get("lazy")
-    return not ended and session.get("history_lock") is not None
+    return not ended and bool(session["session_key"]) and session["history_lock"] is not None
 
 
 def _home_of(server: Any, session: SessionRecord) -> Path:

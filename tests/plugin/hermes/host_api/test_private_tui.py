@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 
 from fakes.broker import until
+from fakes.hermes_newer import Without
 from fakes.hermes_tui import DEAD, TuiServer
 from wakebus.plugin.hermes.host_api import private_tui
 from wakebus.plugin.hermes.host_api.private_tui import (
     CLOSED,
     ELSEWHERE,
+    UNSEEN,
     PrivateTui,
     live_sessions,
     takes_turns,
@@ -62,6 +64,36 @@ def test_another_hermes_has_none(other: Any) -> None:
     tui = PrivateTui(other, lambda content, **_: False)
     assert tui.sessions() == [] and tui.show("a", "x") == CLOSED
     assert tui.conversation("a").gone == CLOSED and not tui.conversation("a").idle
+
+
+@pytest.mark.parametrize(
+    "name", ["_emit", "_transport_is_dead", "_session_pending_kind", "_hermes_home"]
+)
+def test_a_name_of_the_server_that_is_gone(server: TuiServer, name: str) -> None:
+    """HERMES-3.20: turns begin all the same; a print that cannot be shown says so."""
+    server._hermes_home = str(Path.cwd())
+    id = server.open("a")
+    tui = PrivateTui(Without(server, name), server.inject, Path.cwd())
+    assert tui.sessions()[0].clients and tui.conversation("a").enqueue("ours")
+    until(lambda: server.prompts == [(id, "ours")])
+    assert tui.show("a", "x") == (UNSEEN if name == "_emit" else "")
+
+
+@pytest.mark.parametrize(
+    "name", ["queued_prompt", "transport", "last_active", "running", "agent", "history_lock"]
+)
+def test_a_field_of_a_session_that_is_gone(server: TuiServer, name: str) -> None:
+    """HERMES-3.20: what shows no turn any more is no session; of the rest a default will do."""
+    session = server._sessions[server.open("a")]
+    tui = api(server)
+    kept = {key: value for key, value in session.items() if key != name}
+    server._sessions["ui-a"] = kept
+    if name in ("running", "agent", "history_lock"):
+        assert tui.sessions() == [] and tui.conversation("a").gone
+    else:
+        assert [one.key for one in tui.sessions()] == ["a"] and tui.conversation("a").idle
+        assert tui.show("a", "x") == (UNSEEN if name == "transport" else "")
+    server._sessions["ui-a"] = session
 
 
 def test_what_takes_no_turn(server: TuiServer) -> None:
