@@ -210,6 +210,19 @@ def test_a_session_that_is_being_opened(tui: TuiSeat, monkeypatch: pytest.Monkey
     assert "error" not in tui.outcome(id)["turn"]
 
 
+def test_no_turn_begins_while_hermes_is_paused(
+    tui: TuiSeat, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """HERMES-3.19: it waits, and begins when its owner goes on."""
+    a, why = tui.server.open("a"), ["Hermes is paused"]
+    monkeypatch.setattr(prompt_turns, "paused", lambda: why[0])
+    id = tui.send("later", type="do")
+    until(lambda: "paused" in str(tui.sender.trace(id)), 30)
+    assert texts(tui, a) == []
+    why[0] = ""
+    assert "error" not in tui.outcome(id)["turn"]
+
+
 def test_no_turn_begins(tui: TuiSeat, monkeypatch: pytest.MonkeyPatch) -> None:
     """HERMES-8.7: True of inject_message is not begun; what the marker never shows is an error."""
     monkeypatch.setattr(prompt_turns, "IDLE_S", 0.5)
