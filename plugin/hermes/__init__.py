@@ -65,12 +65,17 @@ def _add_hooks(ctx: Any) -> None:
     # Both ways of installing may be enabled: each hook would be called twice.
     if any(getattr(callback, "__module__", "") == _HOOKS for callback in callbacks):
         return
-    if is_isolated():  # first: hooks.py asks whose a turn is
+    if is_isolated():
         from wakebus.plugin.hermes.isolated.process import this_process
         from wakebus.plugin.hermes.isolated_hooks import IsolatedHooks
 
         log.setLevel(logging.INFO)  # this process logs to Hermes's, and by itself only warnings
-        IsolatedHooks(this_process()).register(ctx)
+        process = this_process()
+        if process.has_hooks:  # Hermes shows none of them here
+            return
+        process.has_hooks = True
+        ctx.on_unload(process.forget_hooks)
+        IsolatedHooks(process).register(ctx)  # first: hooks.py asks whose a turn is
     Hooks(_runtime_of(ctx)).register(ctx)
 
 

@@ -60,6 +60,7 @@ class IsolatedGateway:
         self._sessions = sessions or StoredSessions(process.home)
         self._environ = environ or {}
         self._keys: dict[str, str] = {}  # of turns that run, by their ids
+        self._sessions.newest_first()  # loads Hermes's module, which no hook is to wait for
 
     # --- who is where ---------------------------------------------------------------------
 

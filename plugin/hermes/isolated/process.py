@@ -36,7 +36,8 @@ class IsolatedProcess:
     """
     A plugin host of the profile at `home`, child of process `parent`. Thread-safe.
 
-    `told`: what its hooks have told. `ask`: identifies a gateway by the path of its socket.
+    `told`: what its hooks have told; `has_hooks`: whether there are any. `ask`: identifies a
+    gateway by the path of its socket.
     """
 
     def __init__(self, home: Path, parent: int, ask: Ask | None = None) -> None:
@@ -49,8 +50,13 @@ class IsolatedProcess:
         self._lock = threading.Lock()
         self._strangers: set[tuple[int, int]] = set()
         self._answered, self._launched = False, None
+        self.has_hooks = False
 
     _launched: Path | None
+
+    def forget_hooks(self) -> None:
+        """Hermes has unloaded the plugin that they are of."""
+        self.has_hooks = False
 
     def of_gateway(self) -> bool:
         """Return whether our parent is a gateway; what is known once stays so."""

@@ -39,6 +39,12 @@ def test_all_parts_are_registered(
     assert len(ctx.tools) == 4 and list(ctx.commands) == ["bus"] and list(ctx.skills)
     assert {"post_gateway_admission", "pre_command"} <= set(ctx.hooks)
     assert [len(ctx.hooks[name]) for name in ("pre_llm_call", "on_session_end")] == [2, 2]
+    hermes.register(second := IsolatedCtx())  # the folder beside the entry point
+    assert not second.hooks and len(second.tools) == 4
+    for unload in reversed(ctx.unloads):
+        unload()
+    hermes.register(third := IsolatedCtx())
+    assert set(third.hooks) == set(ctx.hooks)
 
 
 def test_what_hooks_tell(process: IsolatedProcess) -> None:
