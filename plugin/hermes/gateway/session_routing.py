@@ -159,7 +159,7 @@ class SessionRouter:
         if not (profile := self._hermes.profile_of(key)):
             return ""
         to = self._neighbour(profile)
-        step = f"send it to {to}" if to else "that one is not on this bus"
+        step = f"send it to {to}" if to else "`wakebus endpoints` lists those that are"
         return f"session {key!r} is of profile {profile}, which is another endpoint: {step}"
 
     def known(self, key: str) -> Conversation | None:
