@@ -226,10 +226,6 @@ class IsolatedGateway:
         """Nothing is sent here."""
         return None
 
-    def posts_apart(self, channel: Channel, text: str, source: Any) -> bool:
-        """Nothing is sent here."""
-        return False
-
     def send(
         self, channel: Channel, text: str, source: Any, timeout: float, heard: list[str]
     ) -> Any:

@@ -306,7 +306,7 @@ def test_where_an_answer_would_land(town: IsolatedTown, hermes: IsolatedGateway)
     assert hermes.misdirection(ntfy, None) == NO_POST
     with pytest.raises(Unreachable, match="posts nothing"):
         hermes.send(ntfy, "x", None, 1.0, [])
-    assert hermes.text_limit(ntfy, None) is None and not hermes.posts_apart(ntfy, "x", None)
+    assert hermes.text_limit(ntfy, None) is None
 
 
 def test_what_no_plugin_can_do(hermes: IsolatedGateway) -> None:
