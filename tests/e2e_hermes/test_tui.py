@@ -178,6 +178,22 @@ def test_a_person_stops_our_turn(desk: World, make_tui: MakeTui) -> None:
 
 
 @reachable
+def test_a_person_writes_into_our_turn(desk: World, make_tui: MakeTui) -> None:
+    """HERMES-8.9: the answer is theirs; who asked is told so, not the answer."""
+    tui = make_tui()
+    first, _ = tui.open()
+    with desk.client() as bus:
+        id = bus.send(NAME, "HOLD:asked", type="ci", asks=True).id
+    desk.wait(lambda: desk.model.running("HOLD:asked"), "our turn")
+    told = tui.call("session.redirect", session_id=first, text="SAY:for the person")
+    assert told["status"] == "redirected", told
+    desk.model.release("asked")
+    outcome = turn(desk, id)
+    assert outcome["answer"]["result"] == "not_sent" and outcome["answered"] is False, outcome
+    until(lambda: tui.answers(first), 60)
+
+
+@reachable
 def test_without_a_turn(desk: World, make_tui: MakeTui) -> None:
     """HERMES-8.5, HERMES-8.6: a print is seen in its session; what waits is in its next turn."""
     tui = make_tui()

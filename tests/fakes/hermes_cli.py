@@ -30,6 +30,7 @@ class Agent:
         self._interrupt_requested = False
         self.seen: list[str] = []
         self.ended: list[str] = []
+        self.written_into: list[dict[str, str]] = []  # what a person put into the turn
         self.holding = threading.Event()
         self.go = threading.Event()
 
@@ -51,7 +52,9 @@ class Agent:
         answer = self._model(text)
         interrupted, self._interrupt_requested = self._interrupt_requested, False
         if answer and not interrupted:
-            self.fire("post_llm_call", assistant_response=answer, **fields)
+            said = [{"role": "user", "content": text}, *self.written_into]
+            told = {"assistant_response": answer, "conversation_history": said}
+            self.fire("post_llm_call", **told, **fields)
         completed = bool(answer) and not interrupted
         self.fire("on_session_end", completed=completed, interrupted=interrupted, **fields)
         self.ended.append(text)

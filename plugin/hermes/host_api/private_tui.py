@@ -250,11 +250,13 @@ class TuiConversation:
         """
         End the running turn as Ctrl-C does; return when it is `over`, or after PATIENCE_S.
 
-        Not one into which a person wrote (session_auto_continue.py:411). The agent is told, not the
+        Not one into which a person wrote (session_history.py:413). The agent is told, not the
         server: that would drop what a person queued (session_lifecycle.py:711).
         """
         stop = getattr(self._session.get("agent"), "interrupt", None)
-        if self._session.get("_turn_user_input") or not callable(stop):
+        turn = self._session.get("inflight_turn")
+        written_into = isinstance(turn, Mapping) and turn.get("corrections")
+        if written_into or not callable(stop):
             return
         until = time.monotonic() + PATIENCE_S
         asked = False

@@ -16,9 +16,10 @@ from wakebus.plugin.hermes.host_api.loaded_functions import paused
 from wakebus.plugin.hermes.host_api.protocol import CannotBegin, ConversationApi, Unreachable
 from wakebus.plugin.hermes.shared.turn_tracker import TrackedTurn, TurnTracker
 from wakebus.plugin.processes.cancel import Cancel
-from wakebus.plugin.receive.answers import Answers
+from wakebus.plugin.receive.answers import Answers, not_sent
 from wakebus.plugin.receive.host import Told, TurnRequest, TurnResult
 from wakebus.plugin.receive.turn_queue import STOPPING
+from wakebus.plugin.rules import model
 from wakebus.plugin.rules.sanitize import sanitize
 
 POLL_S: Final = 0.1
@@ -28,6 +29,7 @@ IDLE_S: Final = 5.0
 # (agent/conversation_loop.py returns from 24 places without finalize_turn).
 UNTOLD_S: Final = 2.0
 NO_OUTPUT: Final = "no output"
+STEERED: Final = "a person wrote into the turn: the answer is theirs"
 GAVE_WAY: Final = "gave way to a message that interrupts"
 
 
@@ -156,12 +158,16 @@ class PromptTurns:
         if answer and not stopped and not tracked.failed:
             note = {} if tracked.completed else {"note": "Hermes calls the turn not completed"}
             shown: Told = {"result": "answered", "at": time.time()}
-            outcome |= {"characters": len(answer), **note}
+            steered = {"steered": True} if tracked.steered else {}
+            outcome |= {"characters": len(answer), **note, **steered}
             return TurnResult(answer, outcome, well=True, shown=shown)
         if not (late or cut) and (why := hermes.gone):  # it comes again, as at a window's end
             raise NotNow(why)
-        if late:
+        if late and tracked.ended.is_set():
             outcome["error"] = f"ended after its time limit of {order.timeout:g} s"
+        elif late:
+            why = f"its time limit of {order.timeout:g} s is over; the turn goes on in Hermes"
+            outcome["error"] = why
         elif cut:
             outcome["error"] = "ended before it was done"
         elif stopped:
@@ -193,10 +199,23 @@ def raise_if_paused() -> None:
 
 
 def answer_seen(answers: Answers, order: TurnRequest, turn: TurnResult) -> dict[str, Told]:
-    """Send what the person has seen where else the plan says; return what the outcome tells."""
-    told = answers.answer(order.delivery, order.jobs[-1].plan.reply, turn.answer)
+    """
+    Send what the person has seen where else the plan says; return what the outcome tells.
+
+    What answers a person's words, too, is for that person alone.
+    """
+    reply = order.jobs[-1].plan.reply
+    if turn.outcome.get("steered"):
+        told = {way: not_sent(STEERED) for way in _ways(reply, order.delivery.message.channel)}
+    else:
+        told = answers.answer(order.delivery, reply, turn.answer)
     told.pop("unsent", None)  # nobody else waits for it
     return told | ({"terminal": turn.shown} if turn.shown else {})
+
+
+def _ways(reply: model.Reply, channel: str) -> list[str]:
+    ways = ["answer"] if reply in ("sender", "both") else []
+    return [*ways, "channel"] if channel and reply in ("channel", "both", "home") else ways
 
 
 def _not_begun(why: str, started: float, order: TurnRequest) -> TurnResult:

@@ -189,10 +189,10 @@ def test_an_interrupt_is_for_our_turn_alone(server: TuiServer) -> None:
     hold(server, id)
     server.person(id, "typed meanwhile")
     found, over = api(server).conversation("a"), threading.Event()
-    server._sessions[id]["_turn_user_input"] = True
+    server._sessions[id]["inflight_turn"] = {"user": "ours", "corrections": ["and mine"]}
     found.interrupt(over.is_set)
     assert found.running and not server.agent(id)._interrupt_requested
-    server._sessions[id].pop("_turn_user_input")
+    server._sessions[id]["inflight_turn"] = {"user": "ours"}
     found.interrupt(lambda: len(server.prompts) == 2)
     until(lambda: server.prompts[-1] == (id, "typed meanwhile"))
 

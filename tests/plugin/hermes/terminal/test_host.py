@@ -19,6 +19,7 @@ from fakes.hermes_terminal import Terminal
 from fakes.host import deliver
 from wakebus.broker import Client, Refusal
 from wakebus.broker.protocol.message import Message
+from wakebus.plugin.hermes.hooks import STEER
 from wakebus.plugin.hermes.host_api.private_terminal import PrivateTerminal
 from wakebus.plugin.hermes.shared import prompt_turns
 from wakebus.plugin.hermes.shared.turn_tracker import TurnTracker
@@ -88,6 +89,17 @@ def test_an_asker_gets_the_answer(terminal: Terminal) -> None:
     answer = terminal.sender.ask(terminal.name, {"type": "do", "text": "x"}, wait=60, sender="t")
     assert answer.message is not None and answer.message.text.startswith("answer to [wakebus]")
     assert terminal.outcome(answer.receipt.id)["answered"] is True
+
+
+def test_an_answer_to_a_persons_words(terminal: Terminal) -> None:
+    """HERMES-4.5: who writes into the turn has its answer; the sender is told so, not it."""
+    id = terminal.send("HOLD", type="do", asks=True)
+    assert terminal.cli.agent.holding.wait(30)
+    terminal.cli.agent.written_into = [{"role": "tool", "content": STEER}]
+    terminal.cli.agent.go.set()
+    outcome = terminal.outcome(id)
+    assert outcome["answer"]["reason"] == prompt_turns.STEERED and outcome["answered"] is False
+    assert outcome["terminal"]["result"] == "answered"
 
 
 def test_busy(terminal: Terminal) -> None:

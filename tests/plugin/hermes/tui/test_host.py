@@ -16,6 +16,7 @@ from fakes.hermes_tui import DEAD
 from fakes.host import deliver
 from wakebus.broker import Refusal
 from wakebus.broker.protocol.message import Message
+from wakebus.plugin.hermes.hooks import STEER
 from wakebus.plugin.hermes.shared import prompt_turns
 from wakebus.plugin.hermes.tui import host as tui_host
 from wakebus.plugin.rules.match import plan
@@ -303,6 +304,18 @@ def test_what_is_cancelled(tui: TuiSeat) -> None:
     assert tui.sender.wait(runs, 30).reason == "cancelled by ci"
     tui.server.agent(a).go.set()
     assert "error" not in tui.do("next", type="do")["turn"]
+
+
+def test_an_answer_to_a_persons_words(tui: TuiSeat) -> None:
+    """HERMES-8.9: who writes into the turn has its answer; the sender is told so, not it."""
+    agent = tui.server.agent(tui.server.open("a"))
+    id = tui.send("HOLD", type="do", asks=True)
+    assert agent.holding.wait(30)
+    agent.written_into = [{"role": "tool", "content": STEER}]
+    agent.go.set()
+    outcome = tui.outcome(id)
+    assert outcome["answer"]["reason"] == prompt_turns.STEERED and outcome["answered"] is False
+    assert outcome["terminal"]["result"] == "answered"
 
 
 # --- without a turn -------------------------------------------------------------------------------
