@@ -17,6 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 from weakref import WeakKeyDictionary
@@ -65,7 +66,12 @@ def _is_live(session: Any) -> bool:
 def _home_of(server: Any, session: SessionRecord) -> Path:
     """A session that names none is of the profile that Hermes was started for (server.py:56)."""
     launched = getattr(server, "_hermes_home", None)
-    return Path(session.get("profile_home") or launched or "").resolve()
+    return _resolved(str(session.get("profile_home") or launched or ""))
+
+
+@lru_cache(64)  # asked for each session a few times a second
+def _resolved(home: str) -> Path:
+    return Path(home).resolve()
 
 
 def takes_turns(session: SessionRecord) -> str:

@@ -175,5 +175,10 @@ def test_a_way_is_loaded_when_it_is_taken() -> None:
     loaded = set(done.stdout.split())
     assert "wakebus.plugin.hermes.host_api.choose" in loaded
     room = "wakebus.plugin.hermes.host_api"
-    ways = {f"{room}.private_gateway", f"{room}.private_terminal", f"{room}.public_gateway"}
+    ways = {
+        f"{room}.private_gateway",
+        f"{room}.private_terminal",
+        f"{room}.public_gateway",
+        f"{room}.private_tui",
+    }
     assert not loaded & {*ways, "asyncio", "msgspec", "zmq"}
