@@ -123,7 +123,7 @@ def _one_shot(world: World) -> Cost:
     began = time.perf_counter()
     with said.open("wb") as out:
         process = subprocess.Popen(
-            command, env=world.env, cwd=world.root, stdin=subprocess.DEVNULL, stdout=out
+            command, env=world.env, cwd=world.root, stdin=subprocess.DEVNULL, stdout=out, stderr=out
         )
     _, status, used = os.wait4(process.pid, 0)
     took = time.perf_counter() - began

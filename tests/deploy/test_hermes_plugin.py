@@ -12,10 +12,12 @@ import pytest
 import yaml
 
 from fakes.hermes_ctx import Ctx
+from fakes.hermes_isolated import IsolatedCtx
 from wakebus.broker import __version__
 from wakebus.plugin import hermes
 from wakebus.plugin.hermes import runtime as runtimes
 from wakebus.plugin.hermes.hooks import NEWER
+from wakebus.plugin.hermes.isolated_hooks import IsolatedHooks
 
 FOLDER = Path(__file__).parents[2] / "deploy" / "hermes_plugin"
 
@@ -59,9 +61,11 @@ def test_manifest() -> None:
 
 def test_all_that_is_registered_is_declared(registered: Ctx) -> None:
     """HERMES-1.1: `hermes plugins validate` refuses what is not, and doubts what is too much."""
-    found = manifest(FOLDER)
+    found, isolated = manifest(FOLDER), IsolatedCtx()
+    process: Any = SimpleNamespace(told=None)
+    IsolatedHooks(process).register(isolated)
     assert sorted(found["provides_tools"]) == sorted(registered.tools)
-    assert found["provides_hooks"] == sorted(registered._manager._hooks)
+    assert found["provides_hooks"] == sorted({*registered._manager._hooks, *isolated.hooks})
 
 
 def test_entry_point_and_folder_have_one_manifest() -> None:
