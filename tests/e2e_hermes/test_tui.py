@@ -246,6 +246,11 @@ def test_the_desktop(desk: World) -> None:
         told = turn(desk, waits)
         assert told["turn"]["session"] == key and told["terminal"]["result"] == "answered"
         until(lambda: desktop.answers(first) == ["it waited"], 60)
+        desktop.disconnect()
+        desk.wait_gone(NAME)
+        waits = send(desk, "SAY:nobody was there", "--session", key)
+        desktop.connect().call("session.resume", session_id=key)
+        assert turn(desk, waits)["turn"]["session"] == key
         id = send(desk, "HOLD:ours", "--session", key)
         desk.wait(lambda: desk.model.running("HOLD:ours"), "our turn")
         desktop.terminate()

@@ -53,7 +53,7 @@ class FrontEnd:
             },
             cwd=world.root,
         )
-        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader: threading.Thread | None = None
 
     piped = True
 
@@ -67,6 +67,7 @@ class FrontEnd:
         raise NotImplementedError
 
     def _begin(self) -> None:
+        self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
         until(lambda: self.told("gateway.ready") or not self.alive, START_S)
         assert self.alive, self.errors
@@ -139,7 +140,7 @@ class FrontEnd:
         except subprocess.TimeoutExpired:
             self.kill()
         self._errors.close()
-        if self._reader.ident is not None:
+        if self._reader is not None:
             self._reader.join(END_S)
 
     def _hang_up(self) -> None:
@@ -200,6 +201,10 @@ class Desktop(FrontEnd):
         self._window = client.connect(url, origin=origin, max_size=None)
         self._begin()
         return self
+
+    def disconnect(self) -> None:
+        """Close the window."""
+        self._window.close()
 
     def _lines(self) -> Iterator[str]:
         with suppress(import_module("websockets").ConnectionClosed):

@@ -135,10 +135,10 @@ def _tui(modules: Mapping[str, Any], home: Path | None) -> Any:
     """
     if getattr(_manager(modules, home), "has_tui_message_injector", False) is not True:
         return None
-    from wakebus.plugin.hermes.host_api.private_tui import live_sessions, takes_turns
+    from wakebus.plugin.hermes.host_api.private_tui import away, live_sessions
 
     server = modules.get("tui_gateway.server")
-    ready = any(not takes_turns(session) for _, session in live_sessions(server, home))
+    ready = any(not away(server, session) for _, session in live_sessions(server, home))
     return server if ready else None
 
 

@@ -74,13 +74,22 @@ def _resolved(home: str) -> Path:
     return Path(home).resolve()
 
 
-def takes_turns(session: SessionRecord) -> str:
+def away(server: Any, session: SessionRecord) -> str:
     """Return why a live session takes no turn now, or ""."""
     if session.get("_compute_host_active"):  # compute_host_bridge.py:26
         return ELSEWHERE
     if session.get("agent") is None:  # server.py:1138
         return str(session.get("agent_error") or BUILDING)
-    return ""
+    return UNSEEN if _unwatched(server, session) else ""
+
+
+def _unwatched(server: Any, session: SessionRecord) -> bool:
+    """Whether its window has gone; soon after Hermes closes it (session_reaper.py:200)."""
+    dead = getattr(server, "_transport_is_dead", None)
+    try:
+        return callable(dead) and bool(dead(session.get("transport")))
+    except Exception:  # another Hermes
+        return False
 
 
 class PrivateTui:
@@ -102,9 +111,8 @@ class PrivateTui:
         return TuiSession(
             str(session["session_key"]),
             self._names_of(session),
-            takes_turns(session),
+            away(self._server, session),
             not conversation.idle,
-            not self._unwatched(session),
         )
 
     def _names_of(self, session: SessionRecord) -> tuple[str, ...]:
@@ -134,23 +142,13 @@ class PrivateTui:
         for id, session in live_sessions(self._server, self._home):
             if key not in self._names_of(session):
                 continue
-            if self._unwatched(session) or not callable(emit):
+            if _unwatched(self._server, session) or not callable(emit):
                 return UNSEEN
             try:
                 return "" if emit("review.summary", id, {"text": text}) else MUTED
             except Exception as exc:  # another Hermes
                 return f"{type(exc).__name__}: {exc}"[:200]
         return CLOSED
-
-    def _unwatched(self, session: SessionRecord) -> bool:
-        """Whether no client is connected (session_reaper.py:200)."""
-        dead = getattr(self._server, "_transport_is_dead", None)
-        try:
-            return session.get("transport") is None or (
-                callable(dead) and bool(dead(session["transport"]))
-            )
-        except Exception:  # another Hermes
-            return False
 
 
 class TuiConversation:
@@ -172,7 +170,7 @@ class TuiConversation:
         session = self._session
         return not (
             self.gone
-            or takes_turns(session)
+            or away(self._server, session)
             or self.running
             or session.get("queued_prompt")
             or session.get("_auto_continue_scheduled")
@@ -206,7 +204,7 @@ class TuiConversation:
         False: a person began a turn first; it was taken back. Raises CannotBegin, Unreachable.
         """
         if not self._inject(text, session_key=self._session.get("session_key")):
-            if why := self.gone or takes_turns(self._session):
+            if why := self.gone or away(self._server, self._session):
                 raise Unreachable(why)
             raise CannotBegin(REFUSED)
         until = time.monotonic() + TAKE_S

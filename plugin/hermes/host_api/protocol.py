@@ -257,14 +257,13 @@ class TuiSession(NamedTuple):
 
     `key`: Hermes's durable session key. `names`: all that it is or was called here, the key first
     (it changes when its history is compressed). `away`: why it takes no turn, or ""; `busy`:
-    whether it rests not; `clients`: whether anybody is connected who would see what it shows.
+    whether it rests not.
     """
 
     key: str
     names: tuple[str, ...]
     away: str
     busy: bool
-    clients: bool
 
 
 class TuiApi(Protocol):

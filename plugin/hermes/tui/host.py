@@ -131,7 +131,10 @@ class TuiHost:
 
     def sessions(self) -> list[dict[str, Any]]:
         """Return the sessions that can be named, for bus_info and /bus."""
-        return [{"session": one.key, "state": _state(one)} for one in self._hermes.sessions()]
+        return [
+            {"session": one.key, "state": one.away or ("busy" if one.busy else "idle")}
+            for one in self._hermes.sessions()
+        ]
 
     def on_other_turn(self, session_id: str) -> None:
         """A turn begins that is not ours (pre_llm_call): a person's, as far as anybody says."""
@@ -158,8 +161,3 @@ class TuiHost:
 
     def _sent(self, id: str | None) -> str:
         return str(self._sent_from.get(id) or "") if id else ""
-
-
-def _state(session: TuiSession) -> str:
-    state = session.away or ("busy" if session.busy else "idle")
-    return state if session.clients else f"{state}, nobody is connected to it"

@@ -11,7 +11,7 @@ import pytest
 
 from fakes.hermes_ctx import Ctx, Manager
 from fakes.hermes_process import Loop, Process
-from fakes.hermes_tui import TuiServer
+from fakes.hermes_tui import DEAD, TuiServer
 from wakebus.plugin.hermes.host_api.choose import (
     NO_SESSION,
     NO_WAY_IN,
@@ -107,6 +107,7 @@ def test_a_tui_is_its_server_with_a_session() -> None:
     own, work = Path("/homes/own"), Path("/homes/work")
     assert find_live(process.modules, own) is None
     server.open("opening", agent=None)
+    server.open("its window has gone", transport=DEAD)
     server.open("b", profile_home=str(work))
     assert find_live(process.modules, own) is None
     assert find_live(process.modules, work) == find_live(process.modules) == LiveHost("tui", server)

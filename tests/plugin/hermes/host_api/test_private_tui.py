@@ -17,8 +17,8 @@ from wakebus.plugin.hermes.host_api.private_tui import (
     ELSEWHERE,
     UNSEEN,
     PrivateTui,
+    away,
     live_sessions,
-    takes_turns,
 )
 from wakebus.plugin.hermes.host_api.protocol import CannotBegin, Unreachable
 
@@ -50,7 +50,7 @@ def test_live_sessions(server: TuiServer) -> None:
     server.open("member", source="bot_room")
     server.open("other", profile_home="/homes/work")
     found = api(server, "/homes/own").sessions()
-    assert [(one.key, one.clients) for one in found] == [("b", False), ("a", True)]
+    assert [(one.key, one.away) for one in found] == [("b", UNSEEN), ("a", "")]
     assert [one.key for one in api(server, "/homes/work").sessions()] == ["other"]
     assert len(api(server).sessions()) == 3
 
@@ -74,7 +74,7 @@ def test_a_name_of_the_server_that_is_gone(server: TuiServer, name: str) -> None
     server._hermes_home = str(Path.cwd())
     id = server.open("a")
     tui = PrivateTui(Without(server, name), server.inject, Path.cwd())
-    assert tui.sessions()[0].clients and tui.conversation("a").enqueue("ours")
+    assert not tui.sessions()[0].away and tui.conversation("a").enqueue("ours")
     until(lambda: server.prompts == [(id, "ours")])
     assert tui.show("a", "x") == (UNSEEN if name == "_emit" else "")
 
@@ -92,7 +92,7 @@ def test_a_field_of_a_session_that_is_gone(server: TuiServer, name: str) -> None
         assert tui.sessions() == [] and tui.conversation("a").gone
     else:
         assert [one.key for one in tui.sessions()] == ["a"] and tui.conversation("a").idle
-        assert tui.show("a", "x") == (UNSEEN if name == "transport" else "")
+        assert tui.show("a", "x") == ""
     server._sessions["ui-a"] = session
 
 
@@ -102,9 +102,9 @@ def test_what_takes_no_turn(server: TuiServer) -> None:
     server.open("b", agent=None, agent_error="no provider is set up")
     server.open("c", _compute_host_active=True)
     sessions = dict(live_sessions(server))
-    assert "opened" in takes_turns(sessions["ui-a"])
-    assert takes_turns(sessions["ui-b"]) == "no provider is set up"
-    assert takes_turns(sessions["ui-c"]) == ELSEWHERE
+    assert "opened" in away(server, sessions["ui-a"])
+    assert away(server, sessions["ui-b"]) == "no provider is set up"
+    assert away(server, sessions["ui-c"]) == ELSEWHERE
     assert all(one.away and one.busy for one in api(server).sessions())
     del server._sessions["ui-a"], server._sessions["ui-b"]
 

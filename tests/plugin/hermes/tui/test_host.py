@@ -366,7 +366,7 @@ def test_the_sessions_are_told(tui: TuiSeat) -> None:
     hold(tui, a)
     told = {one["session"]: one["state"] for one in tui.bus.host.sessions()}
     opening = "the session is still being opened"
-    assert told == {"a": "busy", "b": opening, "c": "idle, nobody is connected to it"}
+    assert told == {"a": "busy", "b": opening, "c": "nobody is connected to the session"}
     del tui.server._sessions["ui-b"]
 
 

@@ -7,7 +7,7 @@ from wakebus.plugin.hermes.tui.session_choice import MAX_NAMED, NoSession, choos
 
 
 def session(key: str, *before: str) -> TuiSession:
-    return TuiSession(key, (key, *before), "", busy=False, clients=True)
+    return TuiSession(key, (key, *before), "", busy=False)
 
 
 A, B, C = session("a"), session("b", "old b"), session("c")
