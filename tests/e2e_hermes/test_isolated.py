@@ -20,7 +20,10 @@ callbacks:
   - match_type: ask
     context: true
     reply: sender
+  - match_type: note
+    print: true
 """
+ROOM = "r" * 26  # a channel's id as Mattermost makes them: the courier takes no other
 CUT_OFF = "work on it had started and was cut off"
 # 0.19 knows no such setting.
 KNOWN = find_spec("hermes_cli.plugin_isolation") is not None
@@ -40,7 +43,7 @@ def isolate(world: World) -> World:
 @pytest.fixture(scope="module")
 def isolated(_clean_environment: None) -> Iterator[World]:
     """A world of this module in which plugins run in a process of their own."""
-    world = World()
+    world = World(services=True)
     try:
         yield isolate(world)
     finally:
@@ -89,13 +92,23 @@ def test_a_persons_turn_is_not_touched(isolated: World) -> None:
 
 
 @isolates
-def test_only_the_sender_is_answered(isolated: World) -> None:
-    """HERMES-9.4: the chat is shown nothing."""
+def test_the_sender_is_answered_too(isolated: World) -> None:
+    """HERMES-9.4: the chat is shown it as well: nothing can be kept from it there."""
     isolated.ask("dm3", "u3", "hello there")
     words = ("--to", GATEWAY, "--type", "ask", "--channel", "mattermost:dm3", "--wait-reply", "60")
     done = isolated.notify(*words, "SAY:forty two")
     assert done.status == 0 and "forty two" in done.out, done
-    assert not [text for text in isolated.answers("dm3") if text.strip() == "forty two"]
+    isolated.answered("dm3", "forty two")
+
+
+@isolates
+def test_a_print_is_the_couriers(isolated: World) -> None:
+    """HERMES-9.5: by the platform's credentials that it has."""
+    isolated.mattermost.channels[ROOM] = "O"
+    words = ("--to", GATEWAY, "--type", "note", "--channel", f"mattermost:{ROOM}", "printed")
+    id = str(isolated.sent(*words)["id"])
+    assert isolated.handled(id)["outcome"]["actions"][0]["result"] == "queued"
+    isolated.answered(ROOM, "printed")
 
 
 @isolates
@@ -146,7 +159,7 @@ def test_a_terminal_says_why(isolated: World) -> None:
     pane.type("say hello")
     pane.shows("answer to say hello")
     isolated.wait(lambda: "not on the bus: plugins run in" in isolated.gateway.log, "the reason")
-    assert isolated.live() == {GATEWAY}
+    assert isolated.live() == {GATEWAY, "courier"}
 
 
 @isolates

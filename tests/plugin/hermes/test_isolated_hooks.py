@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from fakes.broker import Broker, until
 from fakes.hermes_isolated import IsolatedCtx, source
 from wakebus.plugin import hermes
 from wakebus.plugin.hermes.isolated import process as own_process
@@ -79,6 +80,33 @@ def test_a_terminal_is_told_why(
     assert "plugins.isolation: host" in facts["note"]
     page = status_page(facts)
     assert "does not listen" in page and "whether that is busy cannot be seen" in page
+
+
+def test_a_gateways_child_is_on_the_bus(
+    process: IsolatedProcess,
+    monkeypatch: pytest.MonkeyPatch,
+    shared_broker: Broker,
+    tmp_path: Path,
+    name: str,
+) -> None:
+    """HERMES-9.1: as the gateway; /bus says what differs. It leaves when it is unloaded."""
+    tmp_path.chmod(0o700)
+    monkeypatch.setenv("HERMES_HOME", str(tmp_path))
+    monkeypatch.setenv("HERMES_BUS_ROOT", str(shared_broker.root))
+    monkeypatch.setenv("HERMES_BUS_ENDPOINT", name)
+    runtime = Runtime()
+    runtime.inject = IsolatedCtx().inject_message
+    runtime.start()
+    try:
+        assert not runtime.listens
+        process.told.has_admitted = True
+        until(lambda: runtime.receiving)
+        assert (runtime.mode, runtime.endpoint) == ("gateway", f"{name}-gateway")
+        page = status_page(status(runtime))
+        assert "plugins.isolation: host" in page and "prints are the courier's" in page
+    finally:
+        runtime.stop()
+    assert not runtime.endpoint
 
 
 def test_outside_nothing_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
