@@ -157,6 +157,16 @@ def test_success_that_nobody_said(make: Callable[..., Any]) -> None:
     assert sent(simplex, "1", "text").success and unconfirmed("simplex")
 
 
+def test_nobody_is_mentioned_in_matrix(make: Callable[..., Any]) -> None:
+    """HERMES-3.14: where Hermes makes mentions of texts, a print has none."""
+    adapter = make("matrix")
+    adapter._allow_room_mentions = True
+    text = "@room and @u1:server.org, [u1](https://matrix.to/#/@u1:server.org)"
+    assert "m.mentions" in adapter._build_text_message_content(text)
+    quietly = adapter._build_text_message_content(quiet(safe(text)))
+    assert "m.mentions" not in quietly and "matrix.to/#/@" not in str(quietly), quietly
+
+
 @pytest.mark.skipif(not NEWER, reason="not in this generation")
 @pytest.mark.parametrize("mode", ["off", "first"])
 def test_a_thread_in_buzz(make: Callable[..., Any], mode: str) -> None:

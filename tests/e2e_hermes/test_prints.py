@@ -195,6 +195,15 @@ def test_a_platform_that_nobody_has(world: World) -> None:
     assert "kept: " in heard()[0]["outcome"]["note"]
 
 
+def test_a_home_that_is_made_meanwhile(world: World) -> None:
+    """HERMES-3.5: by `/sethome` in a chat; no restart is needed."""
+    before = len(world.answers("dm2"))
+    world.say("dm2", "u2", "/sethome")
+    world.replied("dm2", before)
+    assert printed(world, "welcome home", "mattermost")["to"] == "mattermost:dm2"
+    assert world.answers("dm2").count("welcome home") == 1
+
+
 # --- with a courier -------------------------------------------------------------------------
 
 

@@ -40,12 +40,17 @@ _UNTRIED: Final = (
     _DEGRADED,
 )
 # … and that trying again is of no use: an answer of somebody is needed first.
-_HOPELESS: Final = ("no valid session_webhook", "no req_id available")
+_HOPELESS: Final = (
+    "no valid session_webhook",
+    "no req_id available",
+    "ilink sendmessage session not ready",
+)
 # Where a status stands: ntfy, DingTalk, Mattermost's log, Twilio, LINE, Slack, WhatsApp,
-# discord.py, Google, httpx.
+# discord.py, Google, QQ, httpx.
 _STATUS: Final = re.compile(
     r"\bHTTP (\d{3})\b|→ (\d{3})\b|^(?:Twilio|LINE \w+) (\d{3})\b|\bstatus(?:: |=)(\d{3})\b"
-    r"|(?:^|Discord message: )(\d{3}) [A-Z]|\bHttpError (\d{3})\b|\berror '(\d{3}) "
+    r"|(?:^|Discord message: )(\d{3}) [A-Z]|\bHttpError (\d{3})\b"
+    r"|\berror \[(\d{3})\]|\berror '(\d{3}) "
 )
 _UNSERVED: Final = frozenset({429, 503})
 _REFUSED: Final = frozenset({400, 401, 403, 404, 405, 410, 413, 414, 415, 422})

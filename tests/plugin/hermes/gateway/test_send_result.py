@@ -84,6 +84,8 @@ def test_a_send_result(result: Any, expected: dict[str, Any]) -> None:
         ('<HttpError 403 when requesting https://chat.googleapis.com returned "x">', "rejected"),
         ("Server error '503 Service Unavailable' for url 'http://x'", "not_sent"),
         ("LINE push 429: too many", "not_sent"),
+        ("QQ Bot API error [503] /v2/users/x: busy", "not_sent"),
+        ("iLink sendmessage session not ready: ret=-2 errcode=None errmsg=x", "not_sent"),
         ("[Discord] Failed to send Discord message: 500 Internal Server Error", "uncertain"),
         ("WhatsApp bridge process exited unexpectedly (code 1).", "not_sent"),
         ("No req_id available for group chat (passive reply required)", "not_sent"),
