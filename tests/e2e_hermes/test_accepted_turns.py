@@ -131,6 +131,17 @@ def test_what_nobody_sees_is_in_the_history(world: World) -> None:
     assert not [text for text in world.answers("dm2") if "moon" in text or "NO_REPLY" in text]
 
 
+def test_a_person_writes_into_what_nobody_sees(world: World) -> None:
+    """HERMES-3.7: 0.22 directs the turn anew, 0.19 ends it: that person is answered in both."""
+    id = send(world, "HOLD:unseen of the bus", "mattermost:dm2", "quiet")
+    world.wait(lambda: world.model.running("HOLD:unseen"), "our turn")
+    world.say("dm2", "u2", "SAY:and I am answered")
+    world.answered("dm2", "and I am answered")
+    world.model.release("unseen")
+    assert "HOLD" not in "".join(world.answers("dm2")), world.story()
+    world.handled(id)
+
+
 @pytest.mark.parametrize("command", ["/stop", "/new"])
 def test_a_person_ends_our_turn(world: World, command: str) -> None:
     """HERMES-3.4: it failed, and says so; the next one has its turn."""

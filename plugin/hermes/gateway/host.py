@@ -139,7 +139,7 @@ class GatewayHost:
 
     def _joined(self, order: TurnRequest) -> bool:
         """Whether a person wrote in the middle of the turn: it is theirs, too."""
-        return bool(self._person_wrote.get(order.session))
+        return bool(self._person_wrote.get(order.session)) or self._hermes.joined(order.session)
 
     def answer(self, order: TurnRequest, turn: TurnResult) -> dict[str, Told]:
         """The chat has it from the core; send it to the sender where the plan says so."""
@@ -293,7 +293,9 @@ class GatewayHost:
         nothing; the history keeps it. Not where answers are shown as they are written.
         """
         turn = self._tracker.running(session_id=session_id)
-        if turn is not None and not is_silence(text) and self._withheld(turn.order):
+        if turn is None or turn.steered or is_silence(text):
+            return  # a person's words are answered, too, or nobody's
+        if self._withheld(turn.order):
             turn.withheld = True
             self._unseen.put(session_id, True)
 

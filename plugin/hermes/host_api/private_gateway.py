@@ -233,6 +233,14 @@ class PrivateGateway:
         names = (key,) if self._part.name else session_names(adapter, source, key)
         return going_on(self._runner, adapter, names)
 
+    def joined(self, key: str) -> bool:
+        """
+        Return whether a person has steered or redirected it (agent/interrupt_control.py:280 of
+        0.22.2). Hermes tells no hook of a message into a turn that runs.
+        """
+        agent = (getattr(self._runner, "_running_agents", None) or {}).get(key)
+        return getattr(agent, "_turn_user_intervened", False) is True
+
     def shows_turns(self, source: Any) -> bool:
         """Return whether `busy` and `in_turn` could tell of a turn."""
         return shows_turns(self._runner, self._adapter_of(source))

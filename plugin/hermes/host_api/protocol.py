@@ -156,6 +156,9 @@ class TurnsApi(Protocol):
     def in_turn(self, key: str) -> bool:
         """Return whether a turn runs in the session, also in a gateway that is away."""
 
+    def joined(self, key: str) -> bool:
+        """Return whether a person's words were put into the turn that runs in the session."""
+
     def shows_turns(self, source: Any) -> bool:
         """Return whether `busy` and `in_turn` could tell of a turn; else they are always empty."""
 

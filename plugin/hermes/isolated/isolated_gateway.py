@@ -169,6 +169,10 @@ class IsolatedGateway:
         old = time.monotonic() - turn.since > UNTOLD_S
         return old and self._process.state().get("active_agents") == 0
 
+    def joined(self, key: str) -> bool:
+        """Hermes tells no hook of a message into a turn that runs; its history tells at the end."""
+        return False
+
     def shows_turns(self, source: Any) -> bool:
         """Hooks tell of every turn that begins."""
         return True

@@ -166,6 +166,44 @@ def test_this_endpoint_leaves_the_bus(
     assert town.runner.turns[-1] == "HOLD on"
 
 
+# --- a person writes into it ------------------------------------------------------------------
+
+
+def redirected(town: Town, gateway: Gateway) -> str:
+    """Send a message; return its id once a person has directed its turn anew."""
+    town.held.clear()
+    id = gateway.send("HOLD this", channel=DM1)
+    until(lambda: len(town.runner.turns) == 2)
+    town.runner._running_agents[KEY]._turn_user_intervened = True
+    town.runner.steered = True  # as hooks.py reads in the history, at its end
+    return id
+
+
+def test_a_person_redirects_a_turn_that_nobody_sees(
+    town: Town, make_gateway: MakeGateway, inject: Injector
+) -> None:
+    """HERMES-3.7, HERMES-3.17: no hook tells of it; the answer is that person's, and is shown."""
+    gateway = make_gateway(CI | {"reply": "sender"}, inject=inject)
+    id = redirected(town, gateway)
+    town.held.set()
+    told = gateway.outcome(id)
+    assert told["channel"]["result"] == "answered" and len(town.adapter.posts) == 2
+    assert told["turn"]["steered"] is True and told["answer"]["result"] == "not_sent"
+
+
+def test_a_redirected_turn_is_not_cancelled(
+    town: Town, make_gateway: MakeGateway, inject: Injector
+) -> None:
+    """HERMES-3.15: it goes on, for it is a person's by now."""
+    gateway = make_gateway(CI, inject=inject)
+    id = redirected(town, gateway)
+    gateway.sender.cancel(id, by="ci")
+    until(lambda: gateway.steps(id, "cancelled"))
+    town.held.set()
+    gateway.outcome(id, "dead")
+    assert town.runner.stopped == [] and len(town.adapter.posts) == 2
+
+
 # --- who is nobody ----------------------------------------------------------------------------
 
 
