@@ -3,6 +3,7 @@
 import json
 import signal
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,11 +19,22 @@ END_S = 60.0
 
 
 class Gateway:
-    """The gateway of a world; what it says is in `output`, what it logs in `log`."""
+    """
+    The gateway of a world; what it says is in `output`, what it logs in `log`.
 
-    def __init__(self, world: "World") -> None:
-        self._world = world
-        self._output = world.root / "gateway.out"
+    `home`: of a profile that it is launched for, else the world's; `heard`: whether people are.
+    """
+
+    def __init__(
+        self,
+        world: "World",
+        home: Path | None = None,
+        heard: Callable[[], bool] | None = None,
+    ) -> None:
+        self._world, self._home = world, home or world.root
+        self._env = {"HERMES_HOME": str(home)} if home else {}
+        self._heard = heard or (lambda: world.mattermost.connected)
+        self._output = self._home / "gateway.out"
         self.process: subprocess.Popen[bytes] | None = None
 
     def launch(self) -> "Gateway":
@@ -34,8 +46,8 @@ class Gateway:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                env=self._world.env,
-                cwd=self._world.root,
+                env={**self._world.env, **self._env},
+                cwd=self._home,
             )
         return self
 
@@ -53,12 +65,12 @@ class Gateway:
     def _up(self) -> bool:
         state = self.state
         ours = state.get("pid") == self.pid and state.get("gateway_state") == "running"
-        return ours and self._world.mattermost.connected
+        return ours and self._heard()
 
     @property
     def state(self) -> dict[str, Any]:
         """What it last wrote of itself: pid, gateway_state, platforms."""
-        file = self._world.root / "gateway_state.json"
+        file = self._home / "gateway_state.json"
         try:
             found: dict[str, Any] = json.loads(file.read_text())
         except (FileNotFoundError, ValueError):
@@ -84,7 +96,7 @@ class Gateway:
     @property
     def log(self) -> str:
         """What Hermes logged, gateway and agent."""
-        folder = self._world.root / "logs"
+        folder = self._home / "logs"
         return "".join(_read(folder / name) for name in ("gateway.log", "agent.log"))
 
     def stop(self) -> int:

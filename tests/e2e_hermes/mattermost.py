@@ -87,6 +87,7 @@ class _Handler(Handler):
             return self.answer(fault, {"message": "the server is ill"})
         if body.get("channel_id") not in self.app.channels:
             return self.answer(404, {"message": "no such channel"})
+        self.app.bearers.add(self.headers.get("Authorization", "").removeprefix("Bearer "))
         post = self.app.put(
             str(body["channel_id"]), BOT, str(body["message"]), str(body.get("root_id") or "")
         )
@@ -104,7 +105,11 @@ class _Handler(Handler):
 
 
 class Mattermost(Server):
-    """`channels`: id → `D` (direct), `G` (group) or `O` (open). `posts`: all, in order."""
+    """
+    `channels`: id → `D` (direct), `G` (group) or `O` (open). `posts`: all, in order.
+
+    `bearers`: the tokens of who posted.
+    """
 
     handler = _Handler
 
@@ -114,6 +119,7 @@ class Mattermost(Server):
         self.refused: list[dict[str, Any]] = []
         self.typing: deque[str] = deque(maxlen=1000)
         self.connections = 0
+        self.bearers: set[str] = set()
         self.freed = threading.Event()
         self._faults: deque[int] = deque()
         self._sockets: list[WebSocket] = []

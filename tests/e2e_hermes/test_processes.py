@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 
 from e2e_hermes.conftest import MakeWorld
@@ -85,3 +86,32 @@ def test_a_gateway_keeps_its_name(world: World) -> None:
     world.gateway.start()
     world.wait_registered(GATEWAY)
     assert f"on the bus as {GATEWAY} (gateway; rules: default rules)" in world.gateway.log
+
+
+def test_who_answers_nobody_takes_no_message(make_world: MakeWorld) -> None:
+    """
+    HERMES-2.3: `hermes chat -q`, cron, `mcp serve` and `acp`, for whom a message waits.
+
+    The last two serve another program as long as it talks to them; without their packages, which
+    Hermes does not install by itself, they end at once.
+    """
+    world = make_world()
+    world.start()
+    waiting = {}
+    for name in ("hermes-bus", GATEWAY):
+        world.declare(name)
+        words = ("--to", name, "--type", "directive", "do not end with me")
+        waiting[name] = str(world.sent(*words)["id"])
+    assert "answer to what is new" in world.chat("what is new")
+    created = world.hermes("cron", "create", "every 1m", "what is due").out
+    job = re.search(r"\b[0-9a-f]{12}\b", created)
+    assert job, created
+    world.hermes("cron", "run", job[0])
+    world.hermes("cron", "tick")
+    assert world.requests("what is due")
+    for server in (("mcp", "serve"), ("acp",)):
+        world.hermes(*server)  # its input ends at once
+        assert not world.live(), server
+    for name, id in waiting.items():
+        assert world.traced(id)["state"] == "queued", name
+    assert "wakebus: no " not in world.gateway.log
