@@ -157,7 +157,7 @@ class GatewayHost:
 
     def _withheld(self, order: TurnRequest) -> bool:
         """Whether the chat is not to see what Hermes would post of the turn's answer."""
-        if self._joined(order):  # a person asked something in the middle; the answer is theirs
+        if self._person_wrote.get(order.session):  # the answer is theirs
             return False
         if order.jobs[-1].plan.reply not in ("sender", "none") and not self._detour(order):
             return False

@@ -235,8 +235,8 @@ class PrivateGateway:
 
     def joined(self, key: str) -> bool:
         """
-        Return whether a person has steered or redirected it (agent/interrupt_control.py:280 of
-        0.22.2). Hermes tells no hook of a message into a turn that runs.
+        Return whether a person has steered, redirected or interrupted it
+        (agent/interrupt_control.py:161, 280 of 0.22.2): Hermes tells no hook of that.
         """
         agent = (getattr(self._runner, "_running_agents", None) or {}).get(key)
         return getattr(agent, "_turn_user_intervened", False) is True

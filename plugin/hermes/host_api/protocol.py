@@ -157,7 +157,7 @@ class TurnsApi(Protocol):
         """Return whether a turn runs in the session, also in a gateway that is away."""
 
     def joined(self, key: str) -> bool:
-        """Return whether a person's words were put into the turn that runs in the session."""
+        """Return whether a person wrote while the turn runs, and may be answered by it."""
 
     def shows_turns(self, source: Any) -> bool:
         """Return whether `busy` and `in_turn` could tell of a turn; else they are always empty."""

@@ -191,6 +191,17 @@ def test_a_person_redirects_a_turn_that_nobody_sees(
     assert told["turn"]["steered"] is True and told["answer"]["result"] == "not_sent"
 
 
+def test_a_person_who_writes_at_its_end_has_a_turn_of_their_own(
+    town: Town, make_gateway: MakeGateway, inject: Injector
+) -> None:
+    """HERMES-3.7: the history tells whose words were answered: nobody sees what is not theirs."""
+    gateway = make_gateway(CI | {"reply": "sender"}, inject=inject)
+    id = redirected(town, gateway)
+    town.runner.steered = False
+    town.held.set()
+    assert gateway.outcome(id)["turn"]["hidden"] is True and len(town.adapter.posts) == 1
+
+
 def test_a_redirected_turn_is_not_cancelled(
     town: Town, make_gateway: MakeGateway, inject: Injector
 ) -> None:
