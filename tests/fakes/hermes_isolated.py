@@ -64,6 +64,24 @@ def source(user: str = "u1", chat: str = "dm1", **more: Any) -> dict[str, Any]:
     return {"platform": "mattermost", "chat_id": chat, "chat_type": "dm", "user_id": user, **more}
 
 
+class SessionDB:
+    """hermes_state.SessionDB: rows, the newest last."""
+
+    def __init__(self, rows: list[dict[str, Any]]) -> None:
+        self._rows = rows
+
+    def list_gateway_sessions(self, active_only: bool = True) -> list[dict[str, Any]]:
+        """hermes_state_gateway.py:422."""
+        return [] if active_only else list(reversed(self._rows))
+
+    def get_session(self, session_id: str) -> dict[str, Any] | None:
+        """hermes_state_sessions.py:895."""
+        return next((row for row in self._rows if row["id"] == session_id), None)
+
+    def close(self) -> None:
+        """It is read-only."""
+
+
 class IsolatedTown:
     """
     A gateway on the other side of the pipe, whose agent answers `answer to TEXT`.
@@ -75,7 +93,7 @@ class IsolatedTown:
     def __init__(self, home: Path) -> None:
         self.process = IsolatedProcess(home, PARENT, lambda _: {"pid": PARENT})
         self.tracker, self.rows, self.runner = TurnTracker(), list[dict[str, Any]](), self
-        self.sessions = StoredSessions(home, lambda _: list(reversed(self.rows)))
+        self.sessions = StoredSessions(home, lambda _: SessionDB(self.rows))
         self.hooks = IsolatedHooks(self.process)
         self.host: Any = None
         self.denied, self.says, self.untold = set[str](), True, False

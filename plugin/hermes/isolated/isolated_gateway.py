@@ -156,8 +156,8 @@ class IsolatedGateway:
     def in_turn(self, key: str) -> bool:
         """Return whether a turn runs in the session, as hooks tell."""
         running = {id: one for id, one in self._told.running().items() if not self._untold(one)}
-        # Kept: a session's id changes when its history is compressed in the middle of a turn.
-        self._keys = {id: self._keys.get(id) or self._key(one) for id, one in running.items()}
+        known = {id: self._keys.get(id) for id in running}  # asked once
+        self._keys = {id: self._key(running[id]) if of is None else of for id, of in known.items()}
         return key in self._keys.values()
 
     def _key(self, turn: RunningTurn) -> str:

@@ -1,10 +1,10 @@
 """
 The sessions that a gateway has stored, as `hermes_state` shows them to plugins.
 
-The module is one that Hermes 0.22 names public (hermes_cli/plugin_validate_private_imports.py:44),
-`SessionDB.list_gateway_sessions` of 0.22.2: hermes_state_gateway.py:422. Rule 1: only read. Rule 2:
-what was read holds a second; who finds a session missing asks again. Rule 3: what cannot be read is
-no session, and is told once.
+The module is one that Hermes 0.22 names public (hermes_cli/plugin_validate_private_imports.py:44).
+Rule 1: only read; the database is open for one look. Rule 2: the list holds for a second: whole
+prompts stand in it; one session is looked up as it is now. Rule 3: what cannot be read is no
+session, and is told once.
 """
 
 import json
@@ -23,15 +23,60 @@ log = logging.getLogger("wakebus")
 FRESH_S: Final = 1.0
 DATABASE: Final = "state.db"
 
-ReadRows = Callable[[Path], list[Mapping[str, Any]]]
-
 
 class KeptSession(NamedTuple):
-    """A session: the id of its history now, its key, who began it."""
+    """A session: the id of its history, its key, who began it."""
 
     id: str
     key: str
     source: Any
+
+
+class StoredSessions:
+    """The sessions in a profile's home. Thread-safe. `open_database` is replaced by tests."""
+
+    def __init__(self, home: Path, open_database: Callable[[Path], Any] | None = None) -> None:
+        self._file, self._open = home / DATABASE, open_database or open_read_only
+        self._lock = threading.Lock()
+        self._kept: list[KeptSession] = []
+        self._read_at = -FRESH_S
+        self._problem = ""
+
+    def newest_first(self) -> list[KeptSession]:
+        """Return the newest of each key, as they were a second ago at most."""
+        with self._lock:
+            if time.monotonic() - self._read_at >= FRESH_S:
+                # Also what was ended: after /new a session's row comes only with its first turn.
+                rows = self._look(lambda found: found.list_gateway_sessions(active_only=False))
+                if rows is not None:
+                    self._kept = [one for row in rows if (one := _kept(row))]
+                self._read_at = time.monotonic()
+            return self._kept
+
+    def by_id(self, session_id: str) -> KeptSession | None:
+        """Return the session of a history; None where it is no gateway's."""
+        with self._lock:
+            row = self._look(lambda found: found.get_session(session_id))
+        return _kept(row) if row else None
+
+    def _look(self, ask: Callable[[Any], Any]) -> Any:
+        """Return what the database says (hermes_state_gateway.py:422), None where it cannot."""
+        if not self._file.exists():
+            return None
+        try:
+            with closing(self._open(self._file)) as found:
+                said, problem = ask(found), ""
+        except Exception as exc:  # another Hermes, a database in repair
+            said, problem = None, f"Hermes's sessions cannot be read: {type(exc).__name__}: {exc}"
+        if problem and problem != self._problem:
+            log.warning("%s", problem)
+        self._problem = problem
+        return said
+
+
+def open_read_only(file: Path) -> Any:
+    """Return Hermes's SessionDB of a file. Raises what Hermes raises."""
+    return import_module("hermes_state").SessionDB(file, read_only=True)
 
 
 def source_of(fields: Mapping[str, Any], platform: str = "") -> SimpleNamespace:
@@ -42,59 +87,6 @@ def source_of(fields: Mapping[str, Any], platform: str = "") -> SimpleNamespace:
     return SimpleNamespace(
         **found, platform=str(fields.get("platform") or platform), chat_type=kind
     )
-
-
-class StoredSessions:
-    """The sessions in a profile's home. Thread-safe. `read_rows` is replaced by tests."""
-
-    def __init__(self, home: Path, read_rows: ReadRows | None = None) -> None:
-        self._file, self._read_rows = home / DATABASE, read_rows or read_database
-        self._lock = threading.Lock()
-        self._kept: list[KeptSession] = []
-        self._read_at = -FRESH_S
-        self._problem = ""
-
-    def newest_first(self) -> list[KeptSession]:
-        """Return all of them, as they were a second ago at most."""
-        with self._lock:
-            if time.monotonic() - self._read_at >= FRESH_S:
-                self._read()
-            return self._kept
-
-    def by_id(self, session_id: str) -> KeptSession | None:
-        """Return the session whose history has this id now."""
-        return self._find(lambda one: one.id == session_id)
-
-    def by_key(self, key: str) -> KeptSession | None:
-        """Return the session with this key."""
-        return self._find(lambda one: one.key == key)
-
-    def _find(self, wanted: Callable[[KeptSession], bool]) -> KeptSession | None:
-        found = next(filter(wanted, self.newest_first()), None)
-        if found is None:  # it may be a moment old
-            with self._lock:
-                self._read()
-                found = next(filter(wanted, self._kept), None)
-        return found
-
-    def _read(self) -> None:
-        try:
-            rows = self._read_rows(self._file) if self._file.exists() else []
-            self._kept, problem = [one for row in rows if (one := _kept(row))], ""
-        except Exception as exc:  # another Hermes, a database in repair: what was read last holds
-            problem = f"Hermes's sessions cannot be read: {type(exc).__name__}: {exc}"
-        self._read_at = time.monotonic()
-        if problem and problem != self._problem:
-            log.warning("%s", problem)
-        self._problem = problem
-
-
-def read_database(file: Path) -> list[Mapping[str, Any]]:
-    """Return the newest row of each session key. Raises what Hermes raises."""
-    database = import_module("hermes_state").SessionDB(file, read_only=True)
-    with closing(database):
-        # Also what was ended: after /new a session's row comes only with its first turn.
-        return list(database.list_gateway_sessions(active_only=False))
 
 
 def _kept(row: Mapping[str, Any]) -> KeptSession | None:

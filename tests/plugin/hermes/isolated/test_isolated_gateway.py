@@ -134,6 +134,20 @@ def test_a_refusal_is_told(town: IsolatedTown, gateway: Callable[..., Gateway]) 
     assert "inject_message" in endpoint.failed(endpoint.send("x", channel=DM1))
 
 
+def test_a_cancelled_turn_goes_on(town: IsolatedTown, gateway: Callable[..., Gateway]) -> None:
+    """HERMES-9.4: nothing ends it; its message is dead when it has ended, and says what it did."""
+    town.go.clear()
+    endpoint = gateway(CI)
+    id = endpoint.send("long", channel=DM1)
+    until(lambda: town.turns)
+    endpoint.sender.cancel(id, by="ci")
+    until(lambda: endpoint.steps(id, "cancelled"))
+    town.go.set()
+    receipt = endpoint.sender.wait(id, 30)
+    assert (receipt.state, receipt.reason) == ("dead", "cancelled by ci")
+    assert receipt.outcome and receipt.outcome["turn"]["characters"] > 0
+
+
 def test_an_answer_is_not_withheld(town: IsolatedTown, gateway: Callable[..., Gateway]) -> None:
     """HERMES-9.4: the sender has it, and so has the chat: a hook could only change the history."""
     outcome = gateway(ASK).do("forty two", type="ask", channel=DM1)
