@@ -132,3 +132,13 @@ def test_sending_from_inside_tmux(desk: Desk, tmux: Tmux, name: str) -> None:
         assert desk.notify("--to", name, "--config", bad, "hi", env=tmux.env).status == 2
     finally:
         Path(bad).unlink()
+
+
+def test_the_rules_of_another_home(home: Path, tmp_path: Path) -> None:
+    """HERMES-5.3: of the profile for which a tool is called, beside the process's own."""
+    work = tmp_path / "work"
+    work.mkdir(mode=0o700)
+    rules(home)
+    rules(work, "default_sender: worker\ncallbacks: []\n")
+    assert find_sender(None, {}, home=work) == Sender("worker")
+    assert find_sender(None, {}) == Sender("somebody")

@@ -13,6 +13,7 @@ from fakes.broker import Broker, until
 from fakes.hermes_terminal import Bus, Terminal
 from fakes.host import deliver
 from wakebus.broker.protocol.message import Message
+from wakebus.plugin.hermes import hooks
 from wakebus.plugin.hermes.hooks import (
     HOW_TO_SEND,
     MAX_SESSIONS,
@@ -390,3 +391,12 @@ def test_a_persons_words_in_a_turn() -> None:
     assert steered([user, {"role": "tool", "content": [{"type": "text", "text": STEER}]}])
     assert not steered([told, user, said, {"role": "tool", "content": "done"}])
     assert not steered(None) and not steered([None]) and not steered([])
+
+
+def test_each_host_is_told_who_was_heard(bus: Bus, monkeypatch: pytest.MonkeyPatch) -> None:
+    """HERMES-3.16: one bot may hear for several profiles; each host knows what is its own."""
+    other = Bus()
+    other.host = Gateway()
+    monkeypatch.setattr(hooks, "all_runtimes", lambda: [other])
+    bus.fire("pre_gateway_dispatch", event="an event")
+    assert bus.host.events == ["an event"] == other.host.events

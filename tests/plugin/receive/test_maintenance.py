@@ -1,5 +1,6 @@
 """A receiver keeps the bus up; `wakebus listen` as a process is plugin/cli/bus/test_listen.py."""
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from fakes.broker import Broker, until
 from fakes.host import write_rules
 from wakebus.broker import Client
 from wakebus.broker.errors import NotRunning
+from wakebus.plugin.receive import maintenance
 from wakebus.plugin.receive.event_rules import RuleSubscriptions
 from wakebus.plugin.receive.maintenance import FIRST_PAUSE_S, Maintenance, start_broker
 from wakebus.plugin.rules.load import RulesFile
@@ -74,3 +76,16 @@ def test_one_that_cannot_start(bus_root: Path) -> None:
     (bus_root / "bus" / "wakebus.toml").write_text("nonsense = 1\n")
     with pytest.raises(NotRunning, match="nonsense"):
         start_broker()
+
+
+def test_a_broker_is_started_once_for_all_that_miss_it(
+    bus_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """HERMES-2.16: several endpoints of one process find that there is none."""
+    started: list[int] = []
+    monkeypatch.setattr(maintenance, "_ready", lambda: bool(started))
+    monkeypatch.setattr(maintenance, "_start_one", lambda: started.append(1))
+    with ThreadPoolExecutor(8) as pool:
+        for done in [pool.submit(start_broker) for _ in range(8)]:
+            done.result(30)
+    assert started == [1]

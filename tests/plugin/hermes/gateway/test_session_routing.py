@@ -1,6 +1,7 @@
 """Which session a message belongs to; or not now; or never."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from wakebus.broker import Delivery, Later, Refusal
 from wakebus.broker.protocol.message import Message
 from wakebus.plugin.hermes.gateway.conversations import Conversations
 from wakebus.plugin.hermes.gateway.session_routing import SessionRouter
+from wakebus.plugin.hermes.host_api.choose import gateway_api
 from wakebus.plugin.rules.match import Plan, plan
 from wakebus.plugin.rules.model import Rule, Rules
 
@@ -242,3 +244,19 @@ def test_a_closed_home(town: Town, place: Place) -> None:
     set_home(town, Platform.MATTERMOST, "dm1")
     town.runner.session_store.put(dm(user="gone"))
     assert "nobody who may talk" in refused(place("mattermost"))
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "step"), [("work-gateway", "send it to work-gateway"), ("", "wakebus endpoints")]
+)
+def test_a_session_of_another_profile(town: Town, endpoint: str, step: str) -> None:
+    """HERMES-3.16: it is another endpoint's, which is named; without one, where to look."""
+    hermes = gateway_api(town.runner, None, "default", Path("/h"))
+    message = Message("m1", 1.0, "alpha", "gw", {"type": "ci"}, "agent:work:mattermost:dm:dm1")
+    rules = Rules(callbacks=(Rule(number=1, context=True),))
+    neighbours = {"work": endpoint}
+    router = SessionRouter(
+        Conversations(hermes, {}), Granted(), lambda id: "", unreachable, neighbours.__getitem__
+    )
+    why = refused(router.route(deliver(message), plan(rules, message, "gateway")))
+    assert "is of profile work" in why and step in why
