@@ -64,7 +64,7 @@ class Injector:
         while not self.open.is_set():
             await asyncio.sleep(0.005)
         entry = self._runner.session_store.entries.get(key)
-        if entry is None:
+        if entry is None or self._runner._draining:
             log.warning("Plugin message injection was not routed: plugin=wakebus session=%s", key)
             return
         authorized = self._runner._is_user_authorized_for_source(  # type: ignore[attr-defined]

@@ -88,10 +88,13 @@ class GatewayTurns:
     def _busy(self, conversation: Conversation) -> str:
         if self._stop.is_set():
             raise NotRunning(STOPPING)
+        self._raise_if_away(conversation)
+        return self._hermes.busy(conversation.source, conversation.key)
+
+    def _raise_if_away(self, conversation: Conversation) -> None:
         platform = platform_name(getattr(conversation.source, "platform", None))
         if why := self._hermes.away() or self._hermes.platform_away(platform, conversation.source):
             raise NotNow(why)
-        return self._hermes.busy(conversation.source, conversation.key)
 
     def _busy_or_paused(self, conversation: Conversation) -> str:
         if why := self._hermes.paused():
@@ -195,6 +198,8 @@ class GatewayTurns:
                     raise NotNow(CANCELLED)
                 told = began and self._interrupt(ours)
             if not began and (why := refusal_in(heard)):
+                turn.handed_over = False
+                self._raise_if_away(ours.conversation)  # then it comes again
                 return Unclear(f"Hermes refused the turn: {why}")
             if deadline is not None and time.monotonic() > deadline:
                 if unclear := self._over_time(ours):
@@ -227,8 +232,11 @@ class GatewayTurns:
 
     def _withdraw(self, ours: HandedOver) -> bool:
         """Whether Hermes will not run it: it waited there, and is taken back."""
-        waits = not ours.tracked.began.is_set()
-        return waits and self._hermes.withdraw(ours.order.text, ours.conversation.source)
+        if ours.tracked.began.is_set():
+            return False
+        taken = self._hermes.withdraw(ours.order.text, ours.conversation.source)
+        ours.tracked.handed_over = not taken
+        return taken
 
     def _over_time(self, ours: HandedOver) -> Unclear | None:
         if ours.tracked.began.is_set() or ours.made_here:

@@ -90,6 +90,20 @@ def test_it_is_refused(town: Town, make_gateway: MakeGateway, inject: Injector) 
     assert "channel" not in gateway.outcome(id, "dead")
 
 
+def test_the_gateway_stops_behind_the_yes(
+    town: Town, make_gateway: MakeGateway, inject: Injector
+) -> None:
+    """HERMES-3.9, HERMES-3.17: what it refuses then comes again, when it is back."""
+    gateway = make_gateway(CI, inject=inject)
+    inject.open.clear()
+    id = accepted(gateway, inject)
+    town.runner._draining = True
+    inject.open.set()
+    until(lambda: "is stopping" in str(gateway.steps(id, "later")))
+    town.runner._draining = False
+    assert gateway.outcome(id)["channel"]["result"] == "answered" and len(inject.accepted) == 2
+
+
 def test_its_session_is_another_by_now(
     town: Town, make_gateway: MakeGateway, inject: Injector
 ) -> None:
@@ -150,7 +164,7 @@ def test_a_message_is_cancelled_in_the_queue(
     gateway.outcome(id, "dead")
     town.held.set()
     until(lambda: not town.adapter._active_sessions)
-    assert town.runner.turns[-1] == "HOLD on"
+    assert town.runner.turns[-1] == "HOLD on" and town.tracker._all() == []
 
 
 def test_this_endpoint_leaves_the_bus(
