@@ -4,6 +4,7 @@ import json
 import os
 import signal
 from collections.abc import Iterator
+from contextlib import closing
 from importlib.util import find_spec
 from typing import Any
 
@@ -11,6 +12,7 @@ import psutil
 import pytest
 
 from e2e_hermes.conftest import MakeWorld
+from e2e_hermes.profile import Profile, Profiles
 from e2e_hermes.world import GATEWAY, World
 
 RULES = """
@@ -24,6 +26,11 @@ callbacks:
     print: true
 """
 ROOM = "r" * 26  # a channel's id as Mattermost makes them: the courier takes no other
+PLUGINS = {
+    "enabled": ["wakebus"],
+    "isolation": "host",
+    "entries": {"wakebus": {"allow_gateway_injection": True}},
+}
 CUT_OFF = "work on it had started and was cut off"
 # 0.19 knows no such setting.
 KNOWN = find_spec("hermes_cli.plugin_isolation") is not None
@@ -32,9 +39,7 @@ isolates = pytest.mark.skipif(not KNOWN, reason="this Hermes runs plugins in its
 
 def isolate(world: World) -> World:
     """Have Hermes run plugins in a process of their own; start it."""
-    grant = {"allow_gateway_injection": True}
-    plugins = {"enabled": ["wakebus"], "isolation": "host", "entries": {"wakebus": grant}}
-    world.configure(plugins=plugins)
+    world.configure(plugins=PLUGINS)
     world.start_all().rules(RULES)
     world.wait_registered()
     return world
@@ -178,6 +183,39 @@ def test_the_process_is_killed(isolated: World) -> None:
     assert told["turn"]["session"] == "agent:main:mattermost:dm:dm3", told
     again = [r for r in isolated.requests(id) if CUT_OFF in r.last]
     assert len(again) == 1 and any("cobalt" in text for text in again[0].users)
+
+
+@isolates
+def test_two_profiles(_clean_environment: None) -> None:
+    """HERMES-9.1, HERMES-9.2: each has a process and an endpoint of its own; nothing is mixed."""
+    with closing(World()) as world:
+        world.env["HERMES_BUS_ENDPOINT"] = "hermes-bus"  # of whom it is launched for
+        both = [Profile(world, name) for name in ("default", "work")]
+        for one in both:
+            one.configure(plugins=PLUGINS)
+            one.rules(RULES)
+        with closing(Profiles(world, *both)) as gateways:
+            world.start()
+            gateways.start()
+            for one in both:
+                one.say("dm1", "u1", f"{one.name} begins")
+            for one in both:
+                one.posted(f"answer to {one.name} begins")
+            with world.client() as bus:
+                ids = [
+                    bus.send(
+                        one.endpoint,
+                        f"SAY:for {one.name}",
+                        type="ci",
+                        channel="mattermost:dm1",
+                        sender="ci",
+                    ).id
+                    for one in both
+                ]
+            for one, id in zip(both, ids, strict=True):
+                assert world.handled(id)["outcome"]["turn"]["session"] == one.key("dm1")
+                one.posted(f"for {one.name}")
+            assert not both[0].posts("for work") and not both[1].posts("for default")
 
 
 @pytest.mark.skipif(KNOWN, reason="this Hermes knows the setting")
