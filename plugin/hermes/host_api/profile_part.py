@@ -41,6 +41,10 @@ class ProfilePart:
             adapters += self._of_profiles("_profile_adapters").values()
         elif not self._is_primary:
             configs = [self._of_profiles("_profile_configs").get(self.name)]
+            # Without a bot of its own, those whose chats the owner leads to it (`profile_routes`,
+            # gateway/authz_mixin.py:207): who was heard there is answered by the bot that heard.
+            if callable(find := getattr(self._runner, "_adapters_for_profile", None)):
+                adapters.append(find(self.name))
         enabled = dict(getattr(configs[0], "platforms", None) or {})
         found = [member for member, own in enabled.items() if getattr(own, "enabled", False)]
         for some in adapters:

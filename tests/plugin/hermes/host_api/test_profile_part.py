@@ -89,6 +89,19 @@ def test_what_is_anothers_is_not_there(town: Town) -> None:
     assert own.posts == []
 
 
+def test_a_profile_whose_chats_another_bot_hears(town: Town) -> None:
+    """HERMES-3.16: it answers where it was heard (`profile_routes`), by that bot, there alone."""
+    runner: Any = town.runner
+    own, _, _ = several(town)
+    runner._adapters_for_profile = lambda name: {} if name == "work" else town.runner.adapters
+    runner._delivery_adapter_for = lambda source: town.adapter
+    routed = PrivateGateway(runner, ProfilePart(runner, "routed", HOME / "profiles" / "routed"))
+    assert "mattermost" in routed.platforms()
+    assert routed.platform_away("mattermost") and not routed.platform_away("", dm())
+    assert routed.send(parse("mattermost:dm1"), "x", dm(profile="routed"), 10.0, []).success
+    assert own.posts == [] and len(town.adapter.posts) == 1
+
+
 def test_a_print_is_by_its_own_bot(town: Town) -> None:
     """HERMES-3.16: where nobody has been heard, too."""
     own, work, default = several(town)
