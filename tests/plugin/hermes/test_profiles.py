@@ -205,6 +205,25 @@ def test_at_exit_all_leave_within_2_s(bus: Client, home: Path, tmp_path: Path) -
         assert (row["id"], row["state"]) == (id, "queued")
 
 
+def test_all_begin_to_leave_before_one_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """HERMES-2.11: so the 2 s are for all of them."""
+    told: list[str] = []
+    given: list[float] = []
+
+    class Slow:
+        def begin_to_leave(self) -> None:
+            told.append("leaves")
+
+        def wait_until_left(self, seconds: float) -> None:
+            told.append("waited for")
+            given.append(seconds)
+
+    monkeypatch.setattr(runtimes, "_everywhere", {Slow(), Slow(), Slow()})
+    runtimes._stop_all()
+    assert told == ["leaves"] * 3 + ["waited for"] * 3
+    assert given == sorted(given, reverse=True) and given[0] <= runtimes.STOP_S
+
+
 def test_the_process_is_one_as_before(make: MakeMultiplexer, tmp_path: Path) -> None:
     """HERMES-2.16: where Hermes has one manager (0.19), its home is the process's."""
     gateway = make()
