@@ -128,7 +128,8 @@ def _one_shot(world: World) -> Cost:
     _, status, used = os.wait4(process.pid, 0)
     took = time.perf_counter() - began
     process.returncode = os.waitstatus_to_exitcode(status)
-    assert process.returncode == 0 and "answer to what is new" in said.read_text(), said
+    text = said.read_text()
+    assert process.returncode == 0 and "answer to what is new" in text, (process.returncode, text)
     return Cost(took, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024)
 
 
