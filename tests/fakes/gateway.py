@@ -19,7 +19,7 @@ from wakebus.plugin.receive.dispatch import Dispatch
 from wakebus.plugin.receive.terminal_output import TerminalOutput
 from wakebus.plugin.rules.load import RulesFile
 
-QUICK = Intervals(look=0.01, settle=0.3, accepted=0.6, delivery=20.0)
+QUICK = Intervals(look=0.01, settle=0.3, delivery=20.0)
 
 
 class Granted(TurnGrant):

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from fakes.broker import until
-from fakes.gateway import Gateway
+from fakes.gateway import QUICK, Gateway
 from fakes.hermes import Town, dm, group
 from fakes.hermes_newer import Injector, make_newer
 
@@ -14,6 +14,7 @@ MakeGateway = Callable[..., Gateway]
 CI = {"match_type": "ci", "context": True}
 DM1 = "mattermost:dm1"
 KEY = "agent:main:mattermost:dm:dm1"
+BRIEF = QUICK._replace(accepted=2.0)
 
 
 @pytest.fixture
@@ -65,12 +66,12 @@ def test_it_waits_in_hermes_own_queue(
 
 def test_nothing_comes_of_it(town: Town, make_gateway: MakeGateway, inject: Injector) -> None:
     """HERMES-3.18: in doubt, said so, and not sent again by itself; listed as uncertain."""
-    gateway = make_gateway(CI | {"retries": 3}, inject=inject)
+    gateway = make_gateway(CI | {"retries": 3}, inject=inject, intervals=BRIEF)
     inject.loses = True
     id = accepted(gateway, inject)
     told = gateway.outcome(id, "dead")
     receipt = gateway.sender.wait(id, 5)
-    why = "Hermes accepted it and did not begin it in 0.6 s (gateway.log may say why)"
+    why = "Hermes accepted it and did not begin it in 2 s (gateway.log may say why)"
     assert receipt.reason == f"in doubt: {why}" and not receipt.failed
     assert told["channel"] == {**told["channel"], "result": "uncertain", "reason": why, "to": DM1}
     assert told["failure_told"]["result"] == "sent", "the chat is told in a line"
@@ -120,7 +121,7 @@ def test_a_person_gives_new_meanwhile(
     town: Town, make_gateway: MakeGateway, inject: Injector
 ) -> None:
     """HERMES-3.18: what hooks tell of the session is the reason, and the wait is short."""
-    gateway = make_gateway(CI, inject=inject)
+    gateway = make_gateway(CI, inject=inject, intervals=BRIEF)
     inject.loses = True
     id = accepted(gateway, inject)
     town.tracker.on_stopped([KEY], "a reset of its session")
@@ -130,7 +131,9 @@ def test_a_person_gives_new_meanwhile(
 
 def test_it_begins_late(town: Town, make_gateway: MakeGateway, inject: Injector) -> None:
     """HERMES-3.18: recognised as ours; its chat sees the answer only where its rule says so."""
-    gateway = make_gateway(CI | {"reply": "sender", "on_failure": {"chat": False}}, inject=inject)
+    gateway = make_gateway(
+        CI | {"reply": "sender", "on_failure": {"chat": False}}, inject=inject, intervals=BRIEF
+    )
     inject.open.clear()
     id = accepted(gateway, inject)
     gateway.outcome(id, "dead")
@@ -303,7 +306,7 @@ def test_a_turn_that_hermes_calls_failed(
 
 def test_retry_is_no_second_run(town: Town, make_gateway: MakeGateway, inject: Injector) -> None:
     """HERMES-3.18: only who says --force has it done again."""
-    gateway = make_gateway(CI | {"on_failure": {"chat": False}}, inject=inject)
+    gateway = make_gateway(CI | {"on_failure": {"chat": False}}, inject=inject, intervals=BRIEF)
     inject.loses = True
     id = accepted(gateway, inject)
     gateway.outcome(id, "dead")

@@ -18,7 +18,7 @@ MakeGateway = Callable[..., Gateway]
 
 CI = {"match_type": "ci", "context": True}
 DM1 = "mattermost:dm1"
-BRIEF = Intervals(look=0.01, settle=0.3, accepted=0.6, unseen=1.0, delivery=0.5)
+BRIEF = Intervals(look=0.01, settle=5.0, accepted=10.0, unseen=10.0, delivery=10.0)
 
 ROOM = Path(host_api.__file__).parent
 FILES = ("private_gateway.py", "session_state.py", "profile_part.py")
