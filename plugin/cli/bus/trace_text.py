@@ -3,6 +3,7 @@ A trace in words: the broker's steps and the receiver's outcome, merged by time.
 
 Rule 1: pure. Rule 2: every step has its time and process. Rule 3: what came of a message stands
 below it, indented. Rule 4: an outcome is its receiver's own: whatever is in it, nothing raises.
+Rule 5: what was put off again and again for one reason is one line.
 """
 
 import time
@@ -32,7 +33,7 @@ def trace_lines(messages: Sequence[Traced], asked: str) -> list[str]:
     for depth, message in _in_order(messages):
         pad = "    " * min(depth, MAX_DEPTH)
         lines.append(pad + _head(message, asked))
-        for step in steps(message):
+        for step in _without_repeats(steps(message)):
             lines.append(f"{pad}  {clock_text(step.t)}  {step.what:9} {step.detail}".rstrip())
     return lines
 
@@ -86,6 +87,24 @@ def steps(message: Traced) -> list[Step]:
     order += [(max(held, min(step.t, ended)), 1, step) for step in theirs]
     order += [(step.t, 2, step) for step in found[-1:]]
     return [step for _, _, step in sorted(order, key=lambda entry: entry[:2])]
+
+
+def _without_repeats(found: Sequence[Step]) -> Iterator[Step]:
+    """Yield the steps; those of `held, later, held, later …` for one reason as the first two."""
+    kept: list[list[Step]] = []  # each with its repetitions
+    for step in found:
+        if step.what == "later" and _words(kept[-3:]) == _words([*kept[-1:], [step], *kept[-1:]]):
+            kept.pop()
+            kept[-1].append(step)
+        else:
+            kept.append([step])
+    for first, *more in kept:
+        times = f", {len(more) + 1} times until {clock_text(more[-1].t)}" if more else ""
+        yield first._replace(detail=first.detail + times)
+
+
+def _words(entries: Sequence[Sequence[Step]]) -> list[tuple[str, str]]:
+    return [entry[0][1:] for entry in entries]
 
 
 def _broker_step(step: dict[str, Any]) -> Step:

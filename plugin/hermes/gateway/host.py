@@ -113,7 +113,7 @@ class GatewayHost:
         found, whose = routed
         if whose is not None:
             self._routed.put(whose.key, whose)
-        if found.note == self._router.ungranted and not self._explained:
+        if found.note == self._granted.waiting_note and not self._explained:
             self._explained = True
             log.warning("gateway turns are off; what would start one waits. %s", self._granted.how)
         return found

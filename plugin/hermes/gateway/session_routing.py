@@ -44,8 +44,7 @@ class SessionRouter:
     """
     `sent_from`: the session key from which a message with this id was sent, or "". `unreachable`:
     why the courier could not take an answer to a channel, or "". `neighbour`: the endpoint of
-    another profile of the same gateway, "" for none. `ungranted`: what is noted of a
-    message that would start a turn.
+    another profile of the same gateway, "" for none.
     """
 
     def __init__(
@@ -59,7 +58,6 @@ class SessionRouter:
         self._conversations, self._hermes = conversations, conversations.hermes
         self._granted, self._sent_from, self._unreachable = granted, sent_from, unreachable
         self._neighbour = neighbour
-        self.ungranted = granted.note
 
     def route(
         self, delivery: Delivery, plan: Plan
@@ -85,7 +83,7 @@ class SessionRouter:
         message = delivery.message
         turn = plan.wake == "immediate"
         if turn and not self._granted():
-            plan, turn = plan._replace(wake="next_turn", note=self.ungranted), False
+            plan, turn = plan._replace(wake="next_turn", note=self._granted.waiting_note), False
         if (why := self._hermes.away()) and (turn or not self._hermes.has_sessions()):
             return Later(AGAIN_S, why)
         if turn and (why := self._hermes.paused()):

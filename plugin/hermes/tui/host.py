@@ -96,7 +96,7 @@ class TuiHost:
             self._explained = True
             how = self._granted.how
             log.warning("turns in the TUI are off; what would start one waits. %s", how)
-        return plan._replace(wake="next_turn", note=self._granted.note)
+        return plan._replace(wake="next_turn", note=self._granted.waiting_note)
 
     def show(self, delivery: Delivery, text: str, what: str = "print") -> Told:
         """Hand the print to the courier."""

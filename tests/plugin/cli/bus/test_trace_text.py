@@ -148,3 +148,30 @@ def test_a_failure_and_its_attempts() -> None:
     assert lines[0].endswith("dead (failed) ◀")
     assert any("failure 1, again in 30 s" in line for line in lines)
     assert any("1: x (lead, pid 8)" in line for line in lines)
+
+
+def put_off(*reasons: str) -> Traced:
+    """A message that was held and put off for each of these reasons, then begun."""
+    said: list[Any] = [{"t": 10.0, "what": "accepted", "by": "ci", "pid": 7}]
+    for number, why in enumerate(reasons, 11):
+        said.append({"t": number, "what": "held", "by": "lead", "pid": 8, "attempt": 1})
+        said.append({"t": number + 0.5, "what": "later", "by": "lead", "pid": 8, "reason": why})
+    held = {"t": 90.0, "what": "held", "by": "lead", "pid": 8, "attempt": 1}
+    return traced(steps=[*said, held, {"t": 90.5, "what": "started", "by": "lead", "pid": 8}])
+
+
+def test_what_is_put_off_again_and_again_is_one_line() -> None:
+    """A pause of an hour does not fill the screen; the last time and how often are told."""
+    lines = trace_lines([put_off("paused", "paused", "paused", "busy", "paused")], "m1")
+    words = [line.split()[1] for line in lines[1:]]
+    assert words == ["accepted", *("held", "later") * 3, "held", "started"]
+    first, second, third = (line for line in lines if "later" in line)
+    assert re.search(r":11\.500  later     lead, pid 8, paused, 3 times until .*:13\.500$", first)
+    assert second.endswith("pid 8, busy") and third.endswith("pid 8, paused")
+
+
+def test_a_later_without_a_held_before_it() -> None:
+    """Steps of any order: nothing raises, nothing is lost."""
+    later = {"t": 1.0, "what": "later", "by": "lead", "reason": "paused"}
+    lines = trace_lines([traced(steps=[later, later, later])], "m1")
+    assert len(lines) == 4

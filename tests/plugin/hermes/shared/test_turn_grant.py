@@ -36,6 +36,19 @@ def test_only_a_plain_true_is_a_grant(tmp_path: Path, text: str, expected: bool)
     assert TurnGrant(tmp_path)() is expected
 
 
+def test_a_broken_file_is_what_is_told(tmp_path: Path) -> None:
+    """HERMES-3.6: not the grant, which stands in it; repaired, it is forgotten."""
+    granted = TurnGrant(tmp_path)
+    line = "plugins: {entries: {wakebus: {allow_gateway_injection: %s}}}\n"
+    write(tmp_path, line % "true" + "a: [\n")
+    assert granted() is False
+    assert f"{tmp_path}/config.yaml:3: no YAML" in granted.how and LINE not in granted.how
+    assert granted.waiting_note.endswith(granted.how)
+    write(tmp_path, line % "false")
+    assert granted() is False
+    assert granted.how == how_to_grant(tmp_path)
+
+
 def test_no_file_no_grant(tmp_path: Path) -> None:
     """HERMES-3.6."""
     assert TurnGrant(tmp_path)() is False

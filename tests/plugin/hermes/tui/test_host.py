@@ -236,7 +236,7 @@ def test_without_the_grant(tui: TuiSeat) -> None:
     a = tui.server.open("a")
     tui.granted.on = tui.server.granted = False
     outcome = tui.do("build 7 is red", type="do")
-    assert outcome["note"] == tui.granted.note and texts(tui, a) == []
+    assert outcome["note"] == tui.granted.waiting_note and texts(tui, a) == []
     assert "build 7 is red" in tui.speak(a)
 
 
