@@ -29,8 +29,8 @@ SEEN = ("profile_build_offered", "busy_input_prompt", "tool_progress_prompt")  #
 # A turn takes 0.3 s on a quiet machine.
 ANSWER_S = 60.0
 SWALLOWED_S = 25.0
-# A thread of Hermes's own (`tokio-rt-worker`, says the kernel) may die of SIGSEGV when a one-shot
-# of 0.22 ends on a busy machine, behind the answer.
+# A thread of Hermes's own (`tokio-rt-worker`, says the kernel: nemo_relay, which we never load, is
+# the only library with such) may die of SIGSEGV when a one-shot of 0.22 ends, behind the answer.
 AT_EXIT = -signal.SIGSEGV
 
 T = TypeVar("T")
