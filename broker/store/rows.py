@@ -13,6 +13,7 @@ from wakebus.broker.errors import WakebusError
 from wakebus.broker.protocol.message import Message
 
 LOG_BYTES: Final = 16 << 10  # of one message's steps: `later` every second must not fill the disk
+STARTED_LOG_BYTES: Final = LOG_BYTES * 3 // 2  # that work began is told after many `later`, too
 
 Row = dict[str, Any]
 Done = Callable[[Any], None]  # gets the result, or the WakebusError

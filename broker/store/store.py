@@ -176,10 +176,10 @@ class Store:
             (claimed, id),
         )
 
-    def mark(self, id: str, line: str, **columns: Any) -> None:
+    def mark(self, id: str, line: str, *, log_bytes: int = LOG_BYTES, **columns: Any) -> None:
         """Set columns of an open message; append a line to its log while that is short."""
         names, (which, place) = "".join(f"{name}=?, " for name in columns), row_of(id)
-        limit = LOG_BYTES if columns.get("done") is None else 2 * LOG_BYTES  # its end is told
+        limit = log_bytes if columns.get("done") is None else 2 * LOG_BYTES  # its end is told
         self._db.execute(
             f"UPDATE message SET {names}log=CASE WHEN length(log)<? THEN log||? ELSE log END"
             f" WHERE {which} AND done IS NULL",

@@ -28,6 +28,7 @@ from wakebus.broker.protocol.delivery_state import (
 )
 from wakebus.broker.protocol.message import MAX_HOPS, MAX_PATH, check_name
 from wakebus.broker.protocol.outcome import MAX_LATER_S, MAX_OUTCOME, MAX_REASON, WORK
+from wakebus.broker.store.rows import STARTED_LOG_BYTES
 
 MAX_FAILURES: Final = 1_000_000  # that a client may say there were
 
@@ -98,7 +99,7 @@ def started(hub: Hub, request: ClientRequest) -> None:
     entry.work = ""
     entry.state = NEXT.get((entry.state, DeliveryEvent.STARTED), entry.state)
     line = hub.log_line("started", by=endpoint.name, pid=_pid(endpoint))
-    _record(hub, endpoint, entry, line, answer, token=entry.token)
+    _record(hub, endpoint, entry, line, answer, token=entry.token, log_bytes=STARTED_LOG_BYTES)
 
 
 def _grant_token(hub: Hub, entry: MailboxEntry, owner: TokenOwner, token: str) -> None:

@@ -305,6 +305,20 @@ def test_later_with_zero_seconds(peer: Peer, other: Peer, name: str) -> None:
     assert other.finish() == ["hi"]
 
 
+def test_that_work_began_is_told_after_very_many_later(name: str, peer: Peer, other: Peer) -> None:
+    """PROTOCOL-6.7, PROTOCOL-10.4: the steps are bounded; the first, `started` and the end stay."""
+    other.register(name)
+    id = peer.send(name)["id"]
+    for _ in range(150):
+        other.say("later", other.take(), after_s=0, reason="paused " * 20)
+    frame = other.take()
+    other.say("started", frame)
+    other.say("handled", frame)
+    words = [step["what"] for step in traced(peer, id)["steps"]]
+    assert words[:2] == ["accepted", "queued"] and words[-2:] == ["started", "handled"]
+    assert words.count("later") < 150
+
+
 def test_later_is_forgotten_by_a_restart(broker: Broker, peers: MakePeer) -> None:
     """PROTOCOL-6.7: it comes at once then, to the holder that comes back."""
     peer = peers(broker, "a" * 16)

@@ -99,7 +99,8 @@ def _without_repeats(found: Sequence[Step]) -> Iterator[Step]:
         else:
             kept.append([step])
     for first, *more in kept:
-        times = f", {len(more) + 1} times until {clock_text(more[-1].t)}" if more else ""
+        # Of very many the store keeps the first ones: these are steps, not how often it happened.
+        times = f", {len(more) + 1} such steps, last {clock_text(more[-1].t)}" if more else ""
         yield first._replace(detail=first.detail + times)
 
 

@@ -166,7 +166,9 @@ def test_what_is_put_off_again_and_again_is_one_line() -> None:
     words = [line.split()[1] for line in lines[1:]]
     assert words == ["accepted", *("held", "later") * 3, "held", "started"]
     first, second, third = (line for line in lines if "later" in line)
-    assert re.search(r":11\.500  later     lead, pid 8, paused, 3 times until .*:13\.500$", first)
+    assert re.search(
+        r":11\.500  later     lead, pid 8, paused, 3 such steps, last .*:13\.500$", first
+    )
     assert second.endswith("pid 8, busy") and third.endswith("pid 8, paused")
 
 
