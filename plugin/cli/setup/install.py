@@ -200,7 +200,8 @@ def _tell_turns(args: argparse.Namespace, now: Installation) -> None:
 
 
 def _check(args: argparse.Namespace, found: Installation) -> int:
-    wrong, runs, unchecked = hermes.faults_of(found), "", list[str]()
+    repairable = hermes.faults_of(found)
+    wrong, runs, unchecked = list(repairable), "", list[str]()
     try:
         runs = hermes.checked_python(found.home, args.python)
     except CannotInstall as exc:
@@ -225,9 +226,9 @@ def _check(args: argparse.Namespace, found: Installation) -> int:
     if isolated:
         echo(ISOLATED)
     echo(f"tool search: {search.meaning}")
-    if wrong:
+    if repairable:  # of a wrong Python its own line tells the step
         echo(f"Repair it: {_again(args, found.home)}")
-    else:
+    elif not wrong:
         echo("nothing wrong was found" if unchecked else "all is there")
     return FAILED if wrong else OK
 

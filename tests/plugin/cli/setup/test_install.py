@@ -185,6 +185,16 @@ def test_the_wrong_python(home: Path, capsys: Captured) -> None:
     assert "/bin/false is no Python" in capsys.readouterr().out
 
 
+def test_only_the_python_is_wrong(home: Path, capsys: Captured) -> None:
+    """No command is named that would fail with the same words; the step stands beside the fault."""
+    assert call("hermes") == 0
+    capsys.readouterr()
+    assert call("hermes", "--check", "--python", "/bin/false") == 1
+    told = capsys.readouterr().out
+    assert "Name the one that runs Hermes: --python PATH" in told
+    assert "Repair it" not in told and "all is there" not in told
+
+
 def test_a_folder_that_may_not_be_written(home: Path, capsys: Captured) -> None:
     """The reason and where to look, no traceback; the config is not switched on half."""
     (home / "hooks").write_text("a file in the way")
