@@ -21,7 +21,7 @@ from wakebus.plugin.hermes.shared.bounded_map import BoundedMap
 from wakebus.plugin.hermes.shared.prompt_turns import PromptTurns, answer_seen
 from wakebus.plugin.hermes.shared.turn_grant import TurnGrant
 from wakebus.plugin.hermes.shared.turn_tracker import TurnTracker
-from wakebus.plugin.hermes.tui.session_choice import NoSession, choose_session
+from wakebus.plugin.hermes.tui.session_choice import NONE_HERE, NoSession, choose_session
 from wakebus.plugin.processes.cancel import Cancel
 from wakebus.plugin.receive.answers import Answers
 from wakebus.plugin.receive.host import Told, TurnRequest, TurnResult
@@ -69,6 +69,8 @@ class TuiHost:
         """Return the plan with the key of its session, or why there is none."""
         sessions, message = self._hermes.sessions(), delivery.message
         notice = is_notice(message)
+        if not sessions and not notice:  # the last was closed just now: this leaves the bus
+            return Later(AGAIN_S, NONE_HERE)
         asked = next(
             (key for id in (message.reply_to, message.cause) if (key := self._sent(id))), ""
         )

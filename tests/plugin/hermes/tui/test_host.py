@@ -14,7 +14,7 @@ from fakes.broker import Broker, until
 from fakes.hermes_terminal import TuiSeat
 from fakes.hermes_tui import DEAD
 from fakes.host import deliver
-from wakebus.broker import Refusal
+from wakebus.broker import Later, Refusal
 from wakebus.broker.protocol.message import Message
 from wakebus.plugin.hermes.hooks import STEER
 from wakebus.plugin.hermes.shared import prompt_turns
@@ -107,6 +107,15 @@ def test_no_such_session(tui: TuiSeat) -> None:
         assert receipt.state == "dead" and "no such session here: 'closed'" in receipt.reason
         assert receipt.reason.endswith("one of: a")
     assert texts(tui, a) == [] and tui.server.shown == []
+
+
+@pytest.mark.parametrize("type", ["do", "note", "line"])
+@pytest.mark.parametrize("session", [None, "a"])
+def test_no_session_at_all(tui: TuiSeat, type: str, session: str | None) -> None:
+    """HERMES-8.1: the last one was closed before this left the bus: the message waits."""
+    message = Message("m1", 1.0, "ci", tui.name, {"type": type, "text": "x"}, session=session)
+    placed = tui.bus.host.place(deliver(message), plan(Rules(), message, "cli"))
+    assert isinstance(placed, Later) and placed.reason == "no session is open here", placed
 
 
 def test_what_answers_goes_to_the_session_that_asked(
