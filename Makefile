@@ -61,7 +61,7 @@ HERMES_RUNS := $(PYTHON) -c 'import sys; sys.exit(sys.version_info >= (3, 14))'
 
 hermes: wheel
 	@if $(HERMES_RUNS); \
-		then $(MAKE) --no-print-directory -j 1 hermes-0.19 hermes-0.22; \
+		then $(MAKE) --no-print-directory -k -j 1 hermes-0.19 hermes-0.22; \
 		else echo "hermes: skipped, hermes-agent needs Python 3.11 to 3.13. Try: make hermes PYTHON=python3.13"; fi
 
 .venv-hermes/%/ready: pyproject.toml Makefile
