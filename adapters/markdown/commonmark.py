@@ -21,6 +21,7 @@ _STARTS: Final = re.compile(
 _NUMBERED: Final = re.compile(r"\A([ \t]*\d{1,9})([.)])(?=[ \t])")
 _ENTITY: Final = re.compile(r"&(?=#?\w{1,32};)")
 _TICKS: Final = re.compile(r"`+")
+_UNPAIRED: Final = 1000  # deeper than any platform reads
 _BESIDE: Final = re.compile(r"(?<=`)(?=`)")
 _THIRD: Final = re.compile(r"(?<=``)`")
 _CLOSING: Final = re.compile(r"(?:(?<=\s)|\A)(?=#+\Z)")
@@ -42,6 +43,7 @@ class CommonMark(Dialect):
     """CommonMark; ntfy's web app reads no more (react-remark without extensions)."""
 
     MARKS: ClassVar[Mapping[str, str]] = {"strong": "**", "em": "*", "s": "~~"}
+    NESTING: ClassVar = 32  # of parentheses in a link's address
     NEWLINE: ClassVar = "\\\n"
     BULLET: ClassVar = "- "
     FLAT: ClassVar = False
@@ -62,9 +64,11 @@ class CommonMark(Dialect):
         return f"{fence}{language}\n{words}\n{fence}"
 
     def link(self, rendered: str, url: str) -> str:
-        """Return `[words](url)`."""
+        """Return `[words](url)`; an address that would end too early in it stands in <>."""
         if not (words := rendered.replace("\n", " ").strip()):
             return f"<{url}>"
+        if _nesting(url) > self.NESTING:
+            return f"{words} (<{url}>)"
         if words.count("[") != words.count("]"):
             words = _BRACKET.sub(r"\\\g<0>", words)
         return f"[{words}]({_destination(url)})"
@@ -96,6 +100,7 @@ class MattermostMarkdown(CommonMark):
     """Markdown with tables and bare links; it shows line ends as they are."""
 
     BOXES: ClassVar = ("[ ] ", "[x] ")
+    NESTING: ClassVar = 2  # mattermost/marked, lib/marked.js, inline._href
     NEWLINE: ClassVar = "\n"
     CODED_TABLES: ClassVar = False
 
@@ -119,6 +124,7 @@ class MattermostMarkdown(CommonMark):
 class DiscordMarkdown(CommonMark):
     """Headings to level 3, no tables, links to the web only; no `@` and `<…>` of its own."""
 
+    NESTING: ClassVar = 1  # simple-markdown, LINK_HREF_AND_TITLE
     NEWLINE: ClassVar = "\n"
 
     def text(self, words: str) -> str:
@@ -175,8 +181,10 @@ class WeComMarkdown(Dialect):
         return "\n".join(self.code(line) for line in words.split("\n"))
 
     def link(self, rendered: str, url: str) -> str:
-        """Return `[words](url)`."""
-        return f"[{rendered}]({_destination(url)})" if rendered.strip() else url
+        """Return `[words](url)`; an address with parentheses stands behind the words."""
+        if not rendered.strip() or _nesting(url):
+            return super().link(rendered, url)
+        return f"[{rendered}]({_destination(url)})"
 
     def starts(self, rendered: str) -> str:
         """Return lines of which none is a heading or a quote by chance."""
@@ -188,8 +196,17 @@ class WeComMarkdown(Dialect):
 
 
 def _destination(url: str) -> str:
-    """Return an address whose signs are not read as those of the link around it."""
-    return _ENTITY.sub("&amp;", url).replace("(", "%28").replace(")", "%29")
+    """Return an address in which no entity is read."""
+    return _ENTITY.sub("&amp;", url)
+
+
+def _nesting(url: str) -> int:
+    """Return how deep parentheses stand in each other; where they are no pairs, very deep."""
+    depth = deepest = 0
+    for sign in url:
+        depth += (sign == "(") - (sign == ")")
+        deepest = max(deepest, depth if depth >= 0 else _UNPAIRED)
+    return _UNPAIRED if depth else deepest
 
 
 def _most_ticks(words: str) -> int:

@@ -23,19 +23,19 @@ _HOLDING: Final = ("blockquote_open", "list_item_open")
 _CELLS: Final = 100  # of a row; more are one
 
 # A bare address, as a reader sees its end; CJK and typographic quotes are written right behind it.
-URL: Final = re.compile(
-    r"https?://(?:[^\s<>\"`\\|\[\]{}^*\u2000-\u206f\u2e80-\uffff]|\*(?=[.~-]?[A-Za-z0-9/&=%]))+",
-    re.IGNORECASE,
-)
-_SCHEME: Final = re.compile(r"https?\Z", re.IGNORECASE)
-_AFTER_URL: Final = ".,;:!?'~"
+# Brackets are of it in pairs, a `*` where something of it follows, or a value is before it.
+_PART: Final = r"[^\s<>\"`\\|\[\]{}*\u2000-\u206f\u2e80-\uffff]"
+_STAR: Final = r"\*{1,2}(?=[._~-]?[A-Za-z0-9/&=%])|(?<=[=:,('])\*(?=[)',;&])|(?<==)\*(?!\*)"
+_BEHIND: Final = rf"(?:{_PART}|{_STAR}|\[{_PART}*\]|\{{{_PART}*\}})+"
+URL: Final = re.compile(rf"https?://{_BEHIND}", re.IGNORECASE)
+_OTHER: Final = re.compile(rf"://{_BEHIND}")
+_SCHEME: Final = re.compile(r"(?<![A-Za-z0-9])[a-z][a-z0-9+.-]{1,20}\Z|https?\Z", re.IGNORECASE)
+_AFTER_URL: Final = ".,;:!?~"
 _WEB: Final = re.compile(r"https?://[^/?#]|mailto:[^?]", re.IGNORECASE)
 _BRACKETS: Final = re.compile(r"\\.|`+|[\[\]]", re.DOTALL)
-_DESTINATION: Final = r"(?:<([^<>\n]*)>|((?:[^\s()\\<]|\\.|\((?:[^\s()\\]|\\.)*\))*))"
 _TITLE: Final = r"(?:\s+(?:\"([^\"]*)\"|'([^']*)'))?"
-_TAIL: Final = re.compile(rf"\(\s*{_DESTINATION}{_TITLE}\s*\)", re.DOTALL)
 _ESCAPED: Final = re.compile(r"\\([!-/:-@\[-`{-~])")
-_UNSAFE: Final = re.compile(r"[\x00-\x20\x7f\"<>\\^`{|}]")
+_UNSAFE: Final = re.compile(r"[\x00-\x20\x7f\"<>\\`|]")
 _HEAD_LINE: Final = re.compile(r"\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?")
 _PIPE: Final = re.compile(r"(?<!\\)\|")
 _CONTROLS: Final = re.compile(r"[\x00-\x08]")  # of which the dialects make use
@@ -52,7 +52,8 @@ def pieces(text: str) -> list[str]:
     """Return `text` cut at its bare addresses, which stand at the odd places."""
     found, end = [], 0
     for match in URL.finditer(text):
-        url = _until_end(match[0], text[match.start() - 1 : match.start()])
+        before, after = text[match.start() - 1 : match.start()], text[match.end() : match.end() + 1]
+        url = _until_end(match[0], before, after)
         found += [text[end : match.start()], url]
         end = match.start() + len(url)
     return [*found, text[end:]]
@@ -74,8 +75,17 @@ def closed_fences(text: str) -> list[tuple[int, int]]:
 
 def destination(text: str, at: int) -> tuple[str, int] | None:
     """Return the address in the `(…)` that begins there, and where that ends; None for none."""
-    tail = _TAIL.match(text, at)
+    tail = _tail().match(text, at)
     return (_address(tail[1] or tail[2] or ""), tail.end()) if tail else None
+
+
+@cache
+def _tail() -> re.Pattern[str]:
+    """Return what matches a link's `(address "title")`, parentheses nested as in CommonMark: 32."""
+    inside = ""
+    for _ in range(32):
+        inside = rf"(?:[^\s()\\]|\\.|\({inside}\))*+"
+    return re.compile(rf"\(\s*(?:<([^<>\n]*)>|((?!<){inside})){_TITLE}\s*\)", re.DOTALL)
 
 
 def is_web(url: str) -> bool:
@@ -100,27 +110,36 @@ def _parser() -> MarkdownIt:
     return parser
 
 
-def _until_end(url: str, before: str) -> str:
+def _until_end(url: str, before: str, after: str) -> str:
     """Return an address without what ends the sentence, or the emphasis, around it."""
     ends = _AFTER_URL + before * (before == "_")
-    url = url.partition("*")[0] if before == "*" else url
-    while url[-1] in ends or (url[-1] == ")" and url.count(")") > url.count("(")):
+    url = url.partition("*")[0] if before == "*" != after else url
+    while (
+        url[-1] in ends
+        or (url[-1] == ")" and url.count(")") > url.count("("))
+        or (url[-1] == "'" and url.count("'") % 2)
+    ):
         url = url[:-1]
     return url
 
 
 def _bare(state: StateInline, silent: bool) -> bool:
-    """Read `https://…`: its `_` are no marks."""
-    if state.linkLevel or not state.src.startswith("://", state.pos):
+    """Read `https://…`: its `_` are no marks; nor are they in an address that is no link."""
+    if not state.src.startswith("://", state.pos):
         return False
-    if not (scheme := _SCHEME.search(state.pending[-5:])):
+    if not (scheme := _SCHEME.search(state.pending[-24:])):
+        return False
+    if not (match := _OTHER.match(state.src, state.pos, state.posMax)):
         return False
     start = state.pos - len(scheme[0])
-    if not (match := URL.match(state.src, start, state.posMax)):
+    before, after = state.src[max(start - 1, 0) : start], state.src[match.end() : match.end() + 1]
+    url = _until_end(scheme[0] + match[0], before, after)
+    if len(url) < len(scheme[0]) + 4:
         return False
-    url = _until_end(match[0], state.src[start - 1 : start])
-    if not is_web(url):
-        return False
+    if state.linkLevel or not URL.match(url) or not is_web(url):
+        state.pending += "" if silent else url[len(scheme[0]) :]
+        state.pos = start + len(url)
+        return True
     if not silent:
         state.pending = state.pending[: -len(scheme[0])]
         state.push("bare", "", 0).content = url
@@ -145,7 +164,7 @@ def _link(state: StateInline, silent: bool) -> bool:
     if state.linkLevel and start == state.pos:
         return False
     close = _pairs(state).get(start, -1)
-    tail = _TAIL.match(state.src, close + 1, state.posMax) if 0 < close < state.posMax else None
+    tail = _tail().match(state.src, close + 1, state.posMax) if 0 < close < state.posMax else None
     if tail is None or not is_web(url := _address(tail[1] or tail[2] or "")):
         return False
     if not silent:

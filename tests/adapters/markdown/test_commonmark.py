@@ -122,7 +122,7 @@ def test_discord(text: str, shown: str | None) -> None:
         ("*x* <@user> <font color=red>y</font>", "x ＜@user> ＜font color=red>y＜/font>"),
         ("`<@user> <T>`", "`＜@user> <T>`"),
         ("```sh\n# a `b`\n\nc\n```", "`# a ˋbˋ`\n\n`c`"),
-        ("[a](https://b.c/(d))", "[a](https://b.c/%28d%29)"),
+        ("[a](https://b.c/(d))", "a (https://b.c/(d))"),
         ("*x* [a](javascript:b)", "x [a]\u200b(javascript:b)"),
         ("\\# a", "\u200b# a"),
         ("![a](https://b.c)", "[a](https://b.c)"),
