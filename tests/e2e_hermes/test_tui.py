@@ -36,6 +36,7 @@ def desk(make_world: MakeWorld) -> World:
     world.configure(display={"busy_input_mode": "queue"})
     world.rules(RULES)
     world.start()
+    world.declare(NAME)  # what is sent just before the first session is seen waits
     return world
 
 
@@ -226,6 +227,7 @@ def test_without_the_grant(make_world: MakeWorld) -> None:
     tui = Tui(world)
     try:
         first, _ = tui.open()
+        world.wait_registered(NAME)
         told = world.handled(send(world, "build seven is red"))["outcome"]
         assert "allow_gateway_injection: true" in told["note"] and not world.requests()
         tui.say(first, "what is new")
@@ -273,6 +275,7 @@ def test_two_profiles_in_one_desktop(desk: World) -> None:
     try:
         first, _ = desktop.connect().open()
         second, key = desktop.open(profile="work")
+        desk.wait_registered(NAME)
         desk.wait_registered("work-tui")
         assert "no such session here" in refused(desk, send(desk, "x", "--session", key))
         id = desk.sent("--to", "work-tui", "--type", "ci", "SAY:of work")["id"]
