@@ -9,7 +9,7 @@ it; raw HTML is text. Rule 5: the parser is imported with the first text that is
     parser     Markdown into tokens             render   tokens, from the inside out
     dialect    what a dialect may say           html     Telegram, Matrix
     commonmark Discord, Mattermost, ntfy, WeCom mrkdwn   Slack
-    source     DingTalk, Feishu: as written
+    source     DingTalk, Feishu: as written literals globs, paths, LaTeX: no marks
 """
 
 from collections.abc import Callable

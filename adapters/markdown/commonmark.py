@@ -9,10 +9,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Final
 
-from wakebus.adapters.markdown.dialect import ZWSP, Dialect
+from wakebus.adapters.markdown.dialect import ZWSP, Dialect, without_emoji
 
 _SIGNS: Final = re.compile(
-    r"\\(?!\w)|`|\*(?!\s)|(?<!\s)\*|(?<![^\W_])_|_(?![^\W_])|~~|\|\||\]\(|(?<=\]):|!\Z"
+    r"\\(?![^\W_])|`|\*(?!\s)|(?<!\s)\*|(?<![^\W_])_|_(?![^\W_])|~~|\|\||\]\(|(?<=\]):|!\Z"
     r"|<(?=[A-Za-z/!?])|&(?=#?\w{1,32};)"
 )
 _STARTS: Final = re.compile(
@@ -106,7 +106,7 @@ class MattermostMarkdown(CommonMark):
 
     def text(self, words: str) -> str:
         """Return words that name nobody: `@` and what is behind it are two words."""
-        return _AT.sub(f"@{ZWSP}", super().text(words))
+        return _AT.sub(f"@{ZWSP}", super().text(without_emoji(words)))
 
     def bare(self, url: str) -> str:
         """Return the address; one with `@` in it as a link, whose words are no mention."""
@@ -129,7 +129,7 @@ class DiscordMarkdown(CommonMark):
 
     def text(self, words: str) -> str:
         """Return words that look like no mention."""
-        return _DISCORD.sub(rf"\g<0>{ZWSP}", super().text(words).replace("\\<", "<"))
+        return _DISCORD.sub(rf"\g<0>{ZWSP}", super().text(without_emoji(words)).replace("\\<", "<"))
 
     def code(self, words: str) -> str:
         """Return code; three backticks would begin a block."""

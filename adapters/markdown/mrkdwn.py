@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import ClassVar, Final
 
-from wakebus.adapters.markdown.dialect import ZWSP, Dialect
+from wakebus.adapters.markdown.dialect import ZWSP, Dialect, without_emoji
 
 _EDGE: Final = "\x00"  # of a mark: Slack sees it only beside what is no letter
 _ALIKE: Final = {"*": "∗", "_": "＿", "~": "∼", "`": "ˋ"}
@@ -33,7 +33,7 @@ class SlackMrkdwn(Dialect):
 
     def text(self, words: str) -> str:
         """Return words; signs that could be marks wait for the rest of their line."""
-        return _CHANCE.sub(lambda match: _LITERAL[match[0]], escaped(words))
+        return _CHANCE.sub(lambda match: _LITERAL[match[0]], escaped(without_emoji(words)))
 
     def code(self, words: str) -> str:
         """Return code; in it a backtick would end it."""

@@ -18,6 +18,8 @@ from markdown_it.rules_inline import StateInline
 from markdown_it.rules_inline.state_inline import Delimiter
 from markdown_it.token import Token
 
+from wakebus.adapters.markdown import literals
+
 DEEPEST: Final = 40  # quotes and lists in each other; markdown-it recurses, and skips what is below
 _HOLDING: Final = ("blockquote_open", "list_item_open")
 _CELLS: Final = 100  # of a row; more are one
@@ -107,6 +109,7 @@ def _parser() -> MarkdownIt:
     parser.inline.ruler.at("link", _link)
     parser.inline.ruler.at("image", _link)
     parser.inline.ruler.after("escape", "bare", _bare)
+    parser.inline.ruler.before("escape", "backslash", literals.backslash)
     return parser
 
 
@@ -218,6 +221,10 @@ def _delimiters(state: StateInline, silent: bool) -> bool:
     marker = state.src[state.pos]
     if silent or marker not in "*_":
         return False
+    if marker == "_" and (name := literals.dunder(state.src, state.pos)):
+        state.pending += name
+        state.pos += len(name)
+        return True
     run = state.scanDelims(state.pos, marker == "*")
     before = state.src[state.pos - 1 : state.pos] or " "
     after = state.src[state.pos + run.length : state.pos + run.length + 1] or " "
@@ -226,6 +233,8 @@ def _delimiters(state: StateInline, silent: bool) -> bool:
     closes = run.can_close or (star and _cjk(after) and not before.isspace())
     if star and _multiplies(before, after, run.length):
         opens = closes = False
+    may_open, may_close = literals.allowed(state.src, state.pos, run.length)
+    opens, closes = opens and may_open, closes and may_close
     for _ in range(run.length):
         state.push("text", "", 0).content = marker
         at = len(state.tokens) - 1

@@ -142,7 +142,7 @@ def test_wecom(text: str, shown: str) -> None:
         ("|a|\n|-|\n|b|", "```\na\n-\nb\n```"),
         ("a\\\nb *c*", "a\\\nb *c*"),
         ("<module> &amp;lt; *x*", "\\<module> \\&lt; *x*"),
-        ("C:\\dir\\_x *y*", "C:\\dir_x *y*"),
+        ("C:\\dir\\_x *y*", "C:\\dir\\\\\\_x *y*"),
         ("\\# a\n\\- b *c*", "\\# a\n\\- b *c*"),
         ("2\\. a *c*", "2\\. a *c*"),
         ("`` `a ``", "`` `a ``"),

@@ -35,7 +35,7 @@ def test_a_text_without_marks_stays_as_it_is(text: str) -> None:
         markdown.wecom,
         markdown.plain,
     ):
-        assert render(text) == text
+        assert render(text).replace(":\u200b", ":") == text
 
 
 @given(st.text(max_size=60))
@@ -65,6 +65,7 @@ def test_what_is_nested_too_deep_is_words(render: object) -> None:
         *(
             "2*3*4",
             "2*x*3",
+            "a*b*c",
             "a**2 + b**2",
             "5 ** 2",
             "\\\\server\\x",
@@ -91,7 +92,6 @@ def test_texts_without_marks(text: str) -> None:
             "第**3**章",
             "**10**x",
             "**2*3**",
-            "un*frig*ging",
         ),
     ],
 )
