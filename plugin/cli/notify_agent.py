@@ -29,14 +29,20 @@ examples:
   notify-agent --to lead-agent:1.0 "to one pane"
   git log -5 | notify-agent --to lead-agent -
   notify-agent --from "" lead-agent "/compact"
+  notify-agent --from "" --shell build "make test"
 
-With a sender the text begins with "⚕ [name]: ". A running program is not interrupted; a pane in
-copy mode leaves it. Several lines are one paste: a program that knows no bracketed paste takes
-each of them as an input of its own. A text that begins with "-" goes behind "--".
+It looks before it types, and again before Enter. Refused, with what was seen: a shell or
+interpreter (--shell allows it), a dialog or menu, a question at the cursor, a pager, an editor,
+copy mode. Behind ssh, sudo or docker it sees the screen alone.
+
+With a sender the text begins with "⚕ [name]: ". A running program is not interrupted. Several lines
+are one paste: a program that knows no bracketed paste takes each of them as an input of its own. A
+text that begins with "-" goes behind "--".
 
 exit status:
   0  typed, and Enter; whether the program took it, tmux cannot know: that is what the bus is for
-  1  no such session or pane, nothing can be typed into it, or no tmux
+  1  not sent: no such session or pane, nothing can or must be typed into it (with --json:
+     pane_occupied and "seen"), or no tmux
   2  usage: the command line or the text cannot be sent as it is"""
 
 
@@ -54,7 +60,7 @@ def parser() -> Parser:
     """Return the parser of `notify-agent`."""
     found = Parser(
         prog="notify-agent",
-        usage="%(prog)s [--from N] [--config F] [--json] (SESSION | --to SESSION) TEXT",
+        usage="%(prog)s [--from N] [--config F] [--shell] [--json] (SESSION | --to SESSION) TEXT",
         description="Type a message into a tmux session and press Enter.",
         epilog=EXAMPLES,
     )
@@ -69,6 +75,9 @@ def parser() -> Parser:
     )
     found.add_argument(
         "--config", metavar="F", help="another bus-rules.yaml (role_map, default_sender)"
+    )
+    found.add_argument(
+        "--shell", action="store_true", help="the pane's shell or interpreter may run the text"
     )
     found.add_argument("--json", action="store_true", help="print one JSON object, errors too")
     found.add_argument("--version", action="version", version=f"wakebus {__version__}")
@@ -86,7 +95,7 @@ def run(args: argparse.Namespace) -> int:
     pane = keystrokes.find_pane(target)
     if note:
         echo(f"note: {note}", error=True)
-    typed = keystrokes.type_text(pane, whole)
+    typed = keystrokes.type_text(pane, whole, shell=args.shell)
     return show(typed, name, args.json)
 
 
@@ -161,7 +170,7 @@ def show(typed: keystrokes.Typed, name: str | None, as_json: bool) -> int:
         more = {"from": name, "characters": typed.characters, "pasted": typed.pasted}
         echo_json({**facts, **more, "left_mode": typed.left_mode})
         return OK
-    left = "; the pane was in copy mode and has left it" if typed.left_mode else ""
+    left = "; somebody had entered copy mode, the pane has left it" if typed.left_mode else ""
     how = "pasted" if typed.pasted else "typed"
     echo(f"{how} into {pane.place} ({pane.id}): {typed.characters} characters and Enter{left}")
     return OK

@@ -5,20 +5,33 @@ Rule 1: a target never reaches tmux, only the id (`%3`) of the pane that it name
 is sent but the text and Enter; C-c would kill running work. Rule 3: bytes of UTF-8 in and out,
 whatever the locale says. Rule 4: two who type into one pane take turns. Rule 5: that a program
 took what was typed, tmux cannot know, and nobody here says so. Rule 6: the text goes to tmux on
-standard input: what stands in a command line, other users see in `ps`.
+standard input: what stands in a command line, other users see in `ps`. Rule 7: who types looks
+first, and again before Enter (occupants.py).
 """
 
 import fcntl
 import os
+import shlex
 import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final, NamedTuple
 
+from wakebus.plugin.tmux.occupants import (
+    LOOK,
+    FrontProcess,
+    Obstacle,
+    View,
+    find_dialog,
+    find_obstacle,
+    parse_processes,
+    parse_view,
+)
 from wakebus.plugin.tmux.panes import (
     FORMAT,
     NoPane,
+    Occupied,
     Pane,
     TmuxError,
     check_pane,
@@ -36,6 +49,7 @@ PASTE_SETTLE_S: Final = 1.5
 ANSWER_S: Final = 5.0  # tmux answers within milliseconds, or its server is stopped
 TURN_S: Final = 30.0  # one turn takes below 2 s: this is a queue of fifteen
 _RETRY_S: Final = 0.05
+_HEAD: Final = 20  # characters of a text that stand in one line of an input
 
 
 class Typed(NamedTuple):
@@ -60,27 +74,70 @@ def find_pane(target: str) -> Pane:
     return pick_pane(parse_panes(listing), target)
 
 
-def type_text(pane: Pane, text: str, *, sleep: Callable[[float], None] = time.sleep) -> Typed:
+def type_text(
+    pane: Pane, text: str, *, shell: bool = False, sleep: Callable[[float], None] = time.sleep
+) -> Typed:
     """
     Type `text` into `pane`, wait until its program sees Enter as a key of its own, send Enter.
 
     Several lines, tabs and long texts go as one bracketed paste; a program that does not ask for
-    brackets (`cat`) sees each line break as Enter. Raises NoPane, TmuxError.
+    brackets (`cat`) sees each line break as Enter. shell: a shell may run the text. Raises NoPane,
+    Occupied (a program that must not get the text, or not the Enter), TmuxError.
     """
     text = literal(text)
     pasted = is_paste(text)
     with _turn(pane):
-        left_mode = _make_ready(pane)
+        check_pane(_look(pane))
+        if (found := _find_obstacle(pane)) and not (shell and found.runs):
+            raise _occupied(pane, found, "Nothing was typed")
         _put_in(pane, text, pasted=pasted)
         sleep(PASTE_SETTLE_S if pasted else KEYS_SETTLE_S)
-        # Somebody may have scrolled meanwhile.
-        left_mode |= _make_ready(pane)
+        left_mode = _leave_mode(pane)
+        if (found := _appeared(pane, text)) and not (shell and found.runs):
+            raise _occupied(pane, found, "The text is typed, Enter was not sent")
         _tmux("send-keys", "-t", pane.id, "Enter")
     return Typed(pane, len(text), pasted, left_mode)
 
 
-def _make_ready(pane: Pane) -> bool:
-    """Leave copy mode, which would take the keys; return whether that was needed."""
+def _find_obstacle(pane: Pane) -> Obstacle | None:
+    return find_obstacle(_view(pane), _processes(pane.tty))
+
+
+def _appeared(pane: Pane, text: str) -> Obstacle | None:
+    """Return what came up since the text was typed; what only the text says is none."""
+    view = _view(pane)
+    if found := find_obstacle(view._replace(lines=()), _processes(pane.tty)):
+        return found
+    lines = text.split("\n")
+    return None if find_dialog(lines) else find_dialog(view.lines, typed=lines[0][:_HEAD])
+
+
+def _view(pane: Pane) -> View:
+    of_pane = ("-p", "-t", pane.id)
+    return parse_view(_tmux("display-message", *of_pane, LOOK, ";", "capture-pane", *of_pane))
+
+
+def _processes(tty: str) -> list[FrontProcess]:
+    """Return the processes in front on a terminal; none where `ps` cannot tell."""
+    # -ww: a line is not cut at 80 columns.
+    columns = (word for name in (b"pid=", b"pgid=", b"tpgid=", b"args=") for word in (b"-o", name))
+    command = [b"ps", b"-ww", b"-t", tty.removeprefix("/dev/").encode(), *columns]
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=ANSWER_S, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+    return parse_processes(done.stdout.decode(errors="replace"))
+
+
+def _occupied(pane: Pane, found: Obstacle, done: str) -> Occupied:
+    seen = f" (seen: {found.seen})" if found.seen not in found.what else ""
+    text = f"pane {pane.id} ({pane.place}) {found.what}{seen}. {done}"
+    step = f"{found.step}. To see it: tmux attach -t {shlex.quote(f'={pane.session}')}"
+    return Occupied(text, step=step, seen=found.seen)
+
+
+def _leave_mode(pane: Pane) -> bool:
+    """Leave a mode that somebody entered meanwhile: the text would stay without its Enter."""
     now = _look(pane)
     check_pane(now)
     if not now.in_mode:

@@ -37,6 +37,13 @@ class NoPane(TmuxError):
     code = "no_pane"
 
 
+class Occupied(TmuxError):
+    """The pane holds what must not get the text; `data["seen"]` says by which words."""
+
+    code = "pane_occupied"
+    retry = True  # once that is gone
+
+
 class Pane(NamedTuple):
     """One row of tmux's list, in the order of FORMAT. `shown`: its window is the current one."""
 

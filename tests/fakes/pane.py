@@ -78,6 +78,17 @@ class Server:
         """Open another pane, which becomes the active one of the window."""
         return self._record("split-window", "-t", beside.id)
 
+    def program(self, name: str, *words: str) -> str:
+        """Start a session with any program; return its pane's id."""
+        return self.tmux("new-session", "-d", "-s", name, "-P", "-F", "#{pane_id}", *words)
+
+    def draw(self, pane: Recorder, screen: str) -> None:
+        """Show `screen` in a pane as its program would; wait until it stands there."""
+        drawn = "\x1b[2J\x1b[H" + screen.replace("\n", "\r\n")
+        Path(self.ask(pane, "pane_tty")).write_text(drawn)
+        last = screen.strip().splitlines()[-1].strip()
+        until(lambda: last in self.tmux("capture-pane", "-p", "-t", pane.id), 60)
+
     def _record(self, *words: str, brackets: bool = True) -> Recorder:
         self._count += 1
         file = self.folder / f"got{self._count}"

@@ -1,6 +1,7 @@
 """`notify-agent` as people run it, with a real tmux and a program that records what it gets."""
 
 import json
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -32,6 +33,20 @@ def server() -> Iterator[Server]:
 def pane(server: Server, name: str) -> Recorder:
     """A recording pane in a session of its own, `name`."""
     return server.session(name)
+
+
+@pytest.fixture
+def program(server: Server, name: str) -> Iterator[Callable[..., str]]:
+    """Return what starts any program in a session `name`; its end."""
+    started: list[str] = []
+
+    def start(*words: str) -> str:
+        started.append(server.program(name, *words))
+        return started[-1]
+
+    yield start
+    for id in started:
+        server.tmux("kill-pane", "-t", id)
 
 
 @pytest.fixture
@@ -154,12 +169,93 @@ def test_the_longest_text(notify: Notify, pane: Recorder, name: str) -> None:
     assert pane.line() == START + b"x" * MAX_TEXT + END
 
 
-def test_copy_mode_is_left(server: Server, notify: Notify, pane: Recorder, name: str) -> None:
-    """And said."""
+def refused(done: Done, says: str, seen: str) -> None:
+    """Exit 1, what was seen, and the next step."""
+    error = done.json["error"]
+    assert done.status == 1 and error["code"] == "pane_occupied" and error["retry"] is True
+    assert says in error["text"] and seen in error["seen"] and error["step"] in done.err, error
+    assert "Nothing was typed" in error["text"] and "tmux attach" in error["step"]
+
+
+def test_copy_mode_is_refused(server: Server, notify: Notify, pane: Recorder, name: str) -> None:
+    """RULES-7.6: who reads there keeps the place."""
     server.tmux("copy-mode", "-t", pane.id)
+    refused(notify("--json", name, "hi"), "is in a mode of tmux", "copy-mode")
+    assert pane.got == b"" and server.ask(pane, "pane_in_mode") == "1"
+
+
+def screen_of(server: Server, name: str) -> str:
+    return server.tmux("capture-pane", "-p", "-t", f"={name}:")
+
+
+@pytest.mark.parametrize("command", [("bash", "--norc"), ("sh",), ("sh", "-c", "bash --norc; :")])
+def test_a_shell_is_refused(
+    *,
+    server: Server,
+    notify: Notify,
+    program: Callable[..., str],
+    name: str,
+    command: tuple[str, ...],
+) -> None:
+    """RULES-7.6: it would run the text, also one in a shell; with --shell it does."""
+    program(*command)
+    until(lambda: screen_of(server, name).endswith(("$", "#")), 60)
+    refused(notify("--json", name, "echo a$((6 * 7))"), "runs a shell", "sh")
+    assert "echo" not in screen_of(server, name)
+    done = notify("--from", "", "--shell", name, "echo a$((6 * 7))")
+    assert done.status == 0, done
+    until(lambda: "a42" in screen_of(server, name), 60)
+
+
+def test_an_agent_that_a_script_starts_is_no_shell(
+    *, server: Server, notify: Notify, program: Callable[..., str], name: str, tmp_path: Path
+) -> None:
+    """RULES-7.6: tmux calls it `bash`, but the program in it reads the keys."""
+    script = tmp_path / "agent.sh"
+    script.write_text("#!/bin/bash\necho ready\ncat\necho over\n")
+    script.chmod(0o700)
+    id = program(str(script))
+    until(lambda: "ready" in screen_of(server, name), 60)
+    shown = server.tmux("display-message", "-p", "-t", id, "#{pane_current_command}")
+    assert shown in ("bash", "agent.sh")
+    until(lambda: notify(name, "hello").status == 0, 60)  # `cat` may not run yet
+    until(lambda: screen_of(server, name).count("hello") == 2, 60)
+
+
+@pytest.mark.parametrize(
+    ("command", "what"),
+    [("less", "a pager"), ("more", "a pager"), ("vi", "an editor"), ("nano", "an editor")],
+)
+def test_a_pager_or_editor_is_refused(
+    *,
+    server: Server,
+    notify: Notify,
+    program: Callable[..., str],
+    name: str,
+    tmp_path: Path,
+    command: str,
+    what: str,
+) -> None:
+    """RULES-7.6: real ones; the file stays as it is."""
+    if not shutil.which(command):
+        pytest.skip(f"no {command} here")
+    file = tmp_path / "file"
+    file.write_text("".join(f"line {n}\n" for n in range(99)))
+    program(command, str(file))
+    until(lambda: "line 1" in screen_of(server, name), 60)
+    refused(notify("--json", name, "i hello"), f"runs {what} ({command})", command)
+    assert "hello" not in screen_of(server, name)
+
+
+def test_a_dialog_is_refused(server: Server, notify: Notify, pane: Recorder, name: str) -> None:
+    """RULES-7.6: Enter would approve it; with --shell too; once it is answered, all is well."""
+    server.draw(pane, " Do you want to proceed?\n ❯ 1. Yes\n   2. No\n\n Esc to cancel")
+    refused(notify("--json", name, "hi"), "shows a dialog", "❯ 1. Yes")
+    refused(notify("--json", "--shell", name, "hi"), "shows a dialog", "❯ 1. Yes")
     done = notify(name, "hi")
-    assert done.out.endswith("Enter; the pane was in copy mode and has left it\n")
-    assert pane.line() == b"hi"
+    assert done.status == 1 and "(seen: ❯ 1. Yes). Nothing was typed\nAnswer it there" in done.err
+    server.draw(pane, "● Done.\n────\n❯\n────")
+    assert pane.got == b"" and notify(name, "hi").status == 0 and pane.line() == b"hi"
 
 
 def test_what_is_not_there(server: Server, notify: Notify, pane: Recorder, name: str) -> None:

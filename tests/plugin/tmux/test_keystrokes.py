@@ -15,7 +15,7 @@ from fakes.broker import until
 from fakes.pane import END, START, Recorder, Server, serve_panes
 from wakebus.plugin.tmux import keystrokes
 from wakebus.plugin.tmux.keystrokes import Typed, find_pane, type_text
-from wakebus.plugin.tmux.panes import NoPane, TmuxError
+from wakebus.plugin.tmux.panes import NoPane, Occupied, TmuxError
 
 HARD = "'q' \"q\" $(touch x) `y` \\; #{pid} C-c Enter %0 ~ 中文 é 👩‍💻 ⚕ 🇩🇪"
 
@@ -141,15 +141,44 @@ def test_one_pane_of_many(server: Server, name: str, pane: Recorder) -> None:
 
 @pytest.mark.parametrize("mode", ["copy-mode", "clock-mode", "choose-tree"])
 def test_a_pane_that_somebody_scrolls(server: Server, pane: Recorder, name: str, mode: str) -> None:
-    """Keys would go to the mode: it is left first, and said."""
+    """RULES-7.6: keys would go to the mode, and who reads there would lose the place: refused."""
     server.tmux(mode, "-t", pane.id)
     assert server.ask(pane, "pane_in_mode") == "1"
-    assert typed(name, "hi").left_mode
-    assert pane.line() == b"hi" and server.ask(pane, "pane_in_mode") == "0"
+    with pytest.raises(Occupied, match="is in a mode of tmux"):
+        typed(name, "hi")
+    assert pane.got == b"" and server.ask(pane, "pane_in_mode") == "1"
+
+
+DIALOG = " Do you want to proceed?\n ❯ 1. Yes\n   2. No\n\n Esc to cancel"
+
+
+def test_a_dialog_that_opens_meanwhile(server: Server, pane: Recorder, name: str) -> None:
+    """RULES-7.6: between text and Enter: the Enter would approve it."""
+
+    def ask(_: float) -> None:
+        grown(pane, b"hi")
+        server.draw(pane, DIALOG)
+
+    with pytest.raises(Occupied, match="is typed, Enter was not sent"):
+        type_text(find_pane(name), "hi", sleep=ask)
+    assert pane.got == b"hi"
+
+
+@pytest.mark.parametrize("text", [DIALOG, "1. First\n2. Second", "Proceed? [y/n]", "all: $"])
+def test_a_text_that_looks_like_a_dialog(
+    server: Server, pane: Recorder, name: str, text: str
+) -> None:
+    """RULES-7.6: what stands in the input because it was typed keeps no Enter back."""
+
+    def show(_: float) -> None:
+        server.draw(pane, f"❯ {text.strip()}")
+
+    type_text(find_pane(name), text, sleep=show)
+    until(lambda: pane.got.endswith((b"\r", END + b"\r")), 60)
 
 
 def test_a_mode_that_is_entered_meanwhile(server: Server, pane: Recorder, name: str) -> None:
-    """Between text and Enter: left too, else the text would stay without its Enter."""
+    """Between text and Enter: left, else the text would stay without its Enter."""
 
     def scroll(_: float) -> None:
         grown(pane, b"hi")
