@@ -53,6 +53,11 @@ def plain(text: str, *, keep_colors: bool = False) -> str:
     return _SURROGATE.sub("\ufffd", text)
 
 
+def is_blank(text: str) -> bool:
+    """Whether cleaned `text` shows nothing: white space, and U+2800, Braille without dots."""
+    return not text.replace("\u2800", "").strip()
+
+
 def line(text: str, limit: int = 500) -> str:
     """Return `text` cleaned, on one line, at most `limit` characters."""
     joined = _SPACE.sub(" ", plain(text)).strip()

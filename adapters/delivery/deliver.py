@@ -23,7 +23,7 @@ from wakebus.adapters.delivery.parts import PartSender, recorded
 from wakebus.adapters.delivery.platform_client import PlatformClient
 from wakebus.adapters.delivery.split_cache import SplitCache
 from wakebus.adapters.errors import DeliveryError, Rejected, Uncertain, place_of
-from wakebus.adapters.sanitize import line, plain
+from wakebus.adapters.sanitize import is_blank, line, plain
 from wakebus.adapters.settings.redact import redact
 
 LONGEST_ID: Final = 200  # of a message, at a platform
@@ -61,7 +61,7 @@ def parts_of(chat: GuardedAdapter, message: Outgoing, splits: SplitCache) -> lis
     if file is not None:
         check_size(chat, len(file.data))
     whole = plain(message.text)
-    if not whole.strip() and file is None:
+    if is_blank(whole) and file is None:
         raise Rejected("the message has no text")
     texts = splits.get(f"{chat.platform} {key}", whole, partial(chat.split, whole))
     part = replace(message, whole=whole, file=None, reply_to=None)

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from wakebus.adapters.errors import Rejected
+from wakebus.adapters.sanitize import is_blank
 
 MAX_PARTS: Final = 50  # a chat that gets more is flooded, and platforms throttle long before
 
@@ -65,7 +66,7 @@ def split(text: str, measure: Measure, limit: int, least: Measure | None = None)
     """
     if least and least(text) > MAX_PARTS * limit:
         raise _too_long(text)
-    return [str(piece) for piece in pieces(text, measure, limit) if piece.body.strip()]
+    return [str(piece) for piece in pieces(text, measure, limit) if not is_blank(piece.body)]
 
 
 def pieces(text: str, measure: Measure, limit: int) -> list[Piece]:

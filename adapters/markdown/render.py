@@ -109,7 +109,8 @@ def _shows(token: Token) -> bool:
 
 
 def _seen(words: str) -> bool:
-    return any(char.isprintable() and not char.isspace() for char in sanitize.plain(words))
+    shown = sanitize.plain(words)
+    return any(char.isprintable() and not sanitize.is_blank(char) for char in shown)
 
 
 def _blocks(tokens: Sequence[Token], dialect: Dialect) -> str:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wakebus.adapters.sanitize import line, plain
+from wakebus.adapters.sanitize import is_blank, line, plain
 
 # Random text seldom holds an escape; this alphabet seldom holds anything else.
 nasty = st.text(st.sampled_from("\x1b\x9b\x9d[]0;m\x07\\\r\n\t\0 aé\u202e\u200d\ud800"))
@@ -68,3 +68,12 @@ def test_line() -> None:
     """A reason is one line, clean and cut."""
     assert line("a\n\x1b[1mb\tc") == "a b c"
     assert line("x" * 600) == "x" * 499 + "…"
+
+
+@pytest.mark.parametrize(
+    ("text", "blank"),
+    [("", True), (" \n\t", True), ("\u2800", True), ("\u3000\u2800", True), ("\u2801", False)],
+)
+def test_a_blank_text(text: str, blank: bool) -> None:
+    """ADP-5.2: Braille without dots is a message of nothing, which platforms refuse."""
+    assert is_blank(text) is blank

@@ -63,7 +63,12 @@ def test_the_text_is_cleaned_first() -> None:
 
 @pytest.mark.parametrize(
     ("text", "named"),
-    [("", "no text"), (" \x1b[0m\n", "no text"), ("x" * 1001, "1001 characters")],
+    [
+        ("", "no text"),
+        (" \x1b[0m\n", "no text"),
+        ("\u2800 \n\u2800", "no text"),
+        ("x" * 1001, "1001 characters"),
+    ],
 )
 def test_nothing_and_too_much(text: str, named: str) -> None:
     """ADP-5.2: no text, and one of more than 50 parts, is rejected before any request."""
