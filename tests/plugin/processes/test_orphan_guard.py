@@ -17,7 +17,7 @@ from wakebus.plugin.processes.orphan_guard import OrphanGuard
 
 # A program with two children by run_process; `pid` files name them.
 HOST = """
-import os, sys, threading, time
+import os, signal, sys, threading, time
 from wakebus.plugin.processes.orphan_guard import _guard
 from wakebus.plugin.processes.run import end_all, run_process
 folder = sys.argv[1]
@@ -44,7 +44,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
     started: list[subprocess.Popen[bytes]] = []
 
     def begin(then: str) -> "subprocess.Popen[bytes]":
-        source = f"{HOST}\n{then}\nprint(_guard.pid, flush=True)\ntime.sleep(60)"
+        source = f"{HOST}\n{then}\nprint(_guard.pid, flush=True)\nsignal.pause()"
         command = [sys.executable, "-c", source, str(tmp_path)]
         started.append(subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True))
         return started[-1]

@@ -155,13 +155,13 @@ def test_a_daemon_with_its_own_session_is_left_alone(tmp_path: Path) -> None:
     """Even with `end_group`: it left the group on purpose."""
     pid_file = tmp_path / "pid"
     daemon = (
-        "import os, time\n"
+        "import os, signal\n"
         "ready, tell = os.pipe()\n"
         "if os.fork(): os.read(ready, 1); os._exit(0)\n"
         "os.setsid()\n"
         f"open({str(pid_file)!r}, 'w').write(f'{{os.getpid()}}\\n')\n"
         "os.write(tell, b'x')\n"
-        "time.sleep(60)\n"
+        "signal.pause()\n"
     )
     done = run_process([sys.executable, "-c", daemon], env=ENV, timeout=20, end_group=True)
     assert done.ok and done.seconds < 5

@@ -8,7 +8,6 @@ import secrets
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -457,7 +456,8 @@ def test_a_host_that_is_killed_in_the_middle_of_a_turn(
     """SIGKILL of a real listener: message and notes come again, labelled, and once."""
     main = "from wakebus.plugin.cli.main import main; raise SystemExit(main())"
     words = ["listen", "lead", "--rules", str(write_rules(folder, DIRECTIVE, NOTE))]
-    agent = f"echo $$ > {folder}/pid; exec sleep 60"
+    # It has all its input: then its host has told the watcher of it.
+    agent = f"cat > {folder}/first; echo $$ > {folder}/pid; exec sleep 60"
     listener = subprocess.Popen(
         [sys.executable, "-c", main, *words, "--agent", agent],
         env=broker.env,
@@ -469,7 +469,6 @@ def test_a_host_that_is_killed_in_the_middle_of_a_turn(
         client.wait(note, 30)
         id = client.send("lead", "work", type="directive").id
         until(lambda: (folder / "pid").exists() and (folder / "pid").read_text())
-        time.sleep(0.5)  # a child may write before its host has told the watcher of it
         listener.kill()
         listener.wait()
         until(lambda: gone(folder / "pid"))  # orphan_guard.py
