@@ -28,6 +28,7 @@ VERBS: Final = {
     "endpoints": ("bus.endpoints", "list, add and remove endpoints"),
     "install": ("setup.install", "put wakebus into an agent: hermes"),
     "rules": ("setup.rules", "write, check and try out bus-rules.yaml"),
+    "doctor": ("doctor.doctor", "look at all that wakebus needs, and say what is wrong"),
     "settings": ("setup.settings", "list and check every setting; their JSON Schema"),
     "broker": ("setup.broker", "run, start, stop the broker (as hermes-busd)"),
     "courier": ("chats.courier", "run the courier in this terminal"),

@@ -30,6 +30,7 @@ HELP = {
     "install hermes": ("--home", "--allow-gateway-turns", "--check", "--remove", "exit status"),
     "rules": ("init", "check", "test"),
     "rules test": ("--type", "--channel", "--rules"),
+    "doctor": ("--json", "next step", "exit status"),
     "settings": ("list", "check", "schema", "_RATE_CHAT", "exit status"),
     "settings list": ("--json",),
     "broker": ("start", "stop", "restart", "status", "run"),
