@@ -6,6 +6,8 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
+# On a terminal pip shows what it fetches, else it is silent.
+QUIET := $(shell test -t 2 || echo --quiet)
 BENCH := .venv-bench/venv/bin
 
 .PHONY: demo test check lint types unit wheel hermes bench storm powercut clean
@@ -27,8 +29,9 @@ check: lint types
 .venv/ready: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "wakebus needs Python 3.11 or newer; yours: $$($(PYTHON) -V). Try: make PYTHON=python3.12"; exit 1; }
-	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@echo "setting up .venv: wakebus and its packages, a minute or two the first time"
+	@$(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install $(QUIET) --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
 lint: .venv/ready

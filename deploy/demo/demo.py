@@ -2,7 +2,8 @@
 The whole of wakebus in half a minute: `make demo`.
 
 Three agents, each a process of its own, a broker that is killed on the way, a chat on the console.
-Everything lies in one folder, which is the only argument; nothing is left running.
+After each part it says what that proves. Everything lies in one folder, which is the only argument;
+nothing is left running. Lines fit in 80 columns.
 """
 
 import json
@@ -11,6 +12,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import textwrap
 import threading
 import time
 from collections.abc import Callable
@@ -23,6 +25,7 @@ CHANNEL = "console:demo"
 AGENTS = {"lead-agent": "lead.py", "worker-alpha": "worker.py", "worker-beta": "worker.py"}
 MARK = ".wakebus-demo"
 PATIENCE_S = 40.0
+COLUMNS = 79
 
 
 def main() -> int:
@@ -71,8 +74,9 @@ def play(root: Path, listeners: list[subprocess.Popen[str]]) -> int:
         listeners.append(listen(name, script))
     until("the three endpoints", lambda: live() >= set(AGENTS))
     say(output("wakebus", "endpoints"))
+    proves("an agent is any command line; listening gives it a name on the bus.")
 
-    title(f"1. A person asks in the chat {CHANNEL}; the lead hands the work to worker-alpha")
+    title(f"1. A person asks in {CHANNEL}; the lead hands the work on")
     asked = json.loads(
         output(
             *("notify-hermes", "--to", "lead-agent", "--from", "person", "--channel", CHANNEL),
@@ -80,18 +84,21 @@ def play(root: Path, listeners: list[subprocess.Popen[str]]) -> int:
         )
     )
     say(f"receipt: {asked['state']} {asked['id']}")
+    proves("queued means on disk: from here on, no crash loses it.")
 
-    title("2. and 3. worker-alpha acknowledges and reports; its next message waits, it is busy")
+    title("2. worker-alpha works; what comes meanwhile waits")
     until("a message that waits for the busy worker", lambda: depth("worker-alpha") > 0)
     until("the progress report", lambda: "progress" in types(asked["id"]))
     say(f"worker-alpha is busy, {depth('worker-alpha')} message(s) in its mailbox")
+    proves("no turn is interrupted: what comes meanwhile waits, in order.")
 
-    title("The broker is killed (SIGKILL) in the middle of the work")
+    title("3. The broker is killed (SIGKILL) in the middle of the work")
     pid = status()["pid"]
     os.kill(pid, signal.SIGKILL)
     say(f"killed pid {pid}; the listeners start it again")
     until("a new broker", lambda: status().get("pid", pid) != pid)
-    say(f"back with pid {status()['pid']}, nothing is lost")
+    say(f"back with pid {status()['pid']}")
+    proves("a killed broker loses nothing, and the work goes on without it.")
 
     title("4. worker-alpha completes; the lead's summary goes to the chat")
     chat = root / "bus" / "console-demo.log"
@@ -99,23 +106,46 @@ def play(root: Path, listeners: list[subprocess.Popen[str]]) -> int:
     until("the status check's answer", lambda: "need_decision" in handled(asked["id"]))
     title(f"What the person sees in {CHANNEL}")
     say(chat.read_text())
+    proves("answers reach the chat that the first message named, once each.")
 
-    title("worker-beta was never disturbed; ask it directly: wakebus ask worker-beta …")
+    title("5. worker-beta was never disturbed; it is asked directly")
+    say("$ wakebus ask worker-beta 'Anything to do?'")
     say(output("wakebus", "ask", "worker-beta", "Anything to do?", "--from", "person"))
+    proves("who is not addressed is not woken; ask waits for the answer.")
 
-    title(f"The whole story: wakebus trace {asked['id']}")
+    title("6. The whole story")
     until("the last acknowledgement", lambda: settled(asked["id"]))
-    say(output("wakebus", "trace", asked["id"]))
+    say(f"$ wakebus trace {asked['id']}")
+    (root / "trace.txt").write_text(output("wakebus", "trace", asked["id"]))
+    say(story(trace(asked["id"])))
+    say(f"with every step, rule and time: {root / 'trace.txt'}")
+    proves("what became of each message, and what caused it, is on record.")
     channels = {message["channel"] for message in trace(asked["id"])}
     title(f"Done: {len(trace(asked['id']))} messages, one channel from end to end: {channels}")
     return 0 if channels == {CHANNEL} else 1
 
 
+def story(messages: list[dict[str, Any]]) -> str:
+    """Return a line for each message, below the one that caused it."""
+    known = {message["id"] for message in messages}
+
+    def below(cause: str | None, depth: int) -> list[str]:
+        lines = []
+        for one in messages:
+            if (one.get("cause") if one.get("cause") in known else None) == cause:
+                line = f"{'  ' * depth}{one['from']} → {one['to']}"
+                lines += [f"{line:42} {one['type'] or 'untyped':14} {one['state']}"]
+                lines += below(one["id"], depth + 1)
+        return lines
+
+    return "\n".join(below(None, 0))
+
+
 def listen(name: str, script: str) -> subprocess.Popen[str]:
     """Start an agent; what it prints is shown with its name in front."""
-    agent = f"'{sys.executable}' '{HERE / script}'"
     process = subprocess.Popen(
-        ["wakebus", "listen", name, "--rules", str(HERE / "rules.yaml"), "--agent", agent],
+        ["wakebus", "listen", name, "--rules", "rules.yaml", "--agent", f"python {script}"],
+        cwd=HERE,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -125,7 +155,7 @@ def listen(name: str, script: str) -> subprocess.Popen[str]:
     def show() -> None:
         assert process.stdout is not None
         for line in process.stdout:
-            print(f"  {name:12} | {line}", end="", flush=True)
+            print(wrapped(line, f"  {name:12} | "), flush=True)
 
     threading.Thread(target=show, daemon=True).start()
     return process
@@ -139,7 +169,24 @@ def title(text: str) -> None:
 
 def say(text: str) -> None:
     """Print lines of the demo itself."""
-    print("\n".join(f"  {line}" for line in text.rstrip().splitlines()), flush=True)
+    print("\n".join(wrapped(line, "  ") for line in text.rstrip().splitlines()), flush=True)
+
+
+def proves(text: str) -> None:
+    """Print what has been shown."""
+    print(wrapped(text, "  proves: ", " " * 10), flush=True)
+
+
+def wrapped(line: str, before: str, below: str = "") -> str:
+    """Return a line, in as many as fit the screen; `below` stands before the further ones."""
+    return textwrap.fill(
+        line.rstrip(),
+        COLUMNS,
+        initial_indent=before,
+        subsequent_indent=below or before,
+        break_on_hyphens=False,
+        replace_whitespace=False,
+    )
 
 
 def output(*command: str) -> str:

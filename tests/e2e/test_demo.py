@@ -54,11 +54,15 @@ def test_the_whole_of_it(own_desk: Desk, demo: list[str], tmp_path: Path) -> Non
     assert killed and back and killed[1] != back[1]
     assert "Done. worker-alpha: Auth middleware refactor complete" in out  # the chat
     assert "worker-beta is idle and ready." in out
-    trace = out.partition("== The whole story: wakebus trace ")[2]
+    trace = (own_desk.root / "trace.txt").read_text()
     for step in ("accepted", "queued", "held", "started", "rule", "turn", "answer", "handled"):
         assert f"  {step} " in trace
+    story = out.partition("== 6. The whole story")[2]
     for type_ in ("directive", "ack", "progress", "task_done", "need_decision", "say"):
         assert f"  {type_} [console:demo]" in trace
+        assert re.search(rf" {type_} +handled$", story, re.MULTILINE)
+    assert out.count("\n  proves: ") == 7
+    assert [line for line in out.splitlines() if len(line) > 80] == []
     assert out.rstrip().endswith("one channel from end to end: {'console:demo'}")
     assert "\x1b" not in out  # no terminal, no colour
     assert until(lambda: not own_desk.left(), 10)
