@@ -56,14 +56,23 @@ def pip(python: str, *options: str, has_pip: bool = True) -> str:
     has_pip: False in an environment that uv made, as Hermes's installer does for a git checkout:
     then by uv, else by the pip of whoever runs this, which also installs elsewhere.
     """
-    what = [*options, origin() or CHECKOUT]
+    return _pip(python, has_pip, "install", *options, origin() or CHECKOUT)
+
+
+def pip_uninstall(python: str, *packages: str, has_pip: bool = True) -> str:
+    """Return how `packages` are taken out of the environment of `python`; `has_pip` as above."""
+    return _pip(python, has_pip, "uninstall", *packages)
+
+
+def _pip(python: str, has_pip: bool, verb: str, *words: str) -> str:
+    yes = ["-y"] if verb == "uninstall" else []
     if has_pip:
-        return shlex.join([python, "-m", "pip", "install", *what])
-    if shutil.which("uv"):
-        return shlex.join(["uv", "pip", "install", "--python", python, *what])
+        return shlex.join([python, "-m", "pip", verb, *yes, *words])
+    if shutil.which("uv"):  # it never asks
+        return shlex.join(["uv", "pip", verb, "--python", python, *words])
     if find_spec("pip") is not None:
-        return shlex.join([sys.executable, "-m", "pip", "--python", python, "install", *what])
-    return f"{shlex.join([python, '-m', 'ensurepip'])} && {pip(python, *options)}"
+        return shlex.join([sys.executable, "-m", "pip", "--python", python, verb, *yes, *words])
+    return f"{shlex.join([python, '-m', 'ensurepip'])} && {_pip(python, True, verb, *words)}"
 
 
 def origin() -> str:

@@ -18,6 +18,7 @@ from wakebus.plugin.cli.output import FAILED, OK, echo, echo_json, hint, one_lin
 # name: check; in the order in which one thing needs the other
 CHECKS: Final[Mapping[str, Check]] = {
     "commands": install_checks.check_commands,
+    "files": install_checks.check_files,
     "folder": bus_checks.check_folder,
     "settings": file_checks.check_settings,
     "broker": bus_checks.check_broker,

@@ -11,6 +11,7 @@ from wakebus.broker.paths import hermes_home
 from wakebus.plugin.cli.doctor.finding import Finding
 from wakebus.plugin.install import hermes_home as hermes
 from wakebus.plugin.install import next_steps
+from wakebus.plugin.install.owned_files import is_foreign, look_at_files
 
 COMMANDS: Final = ("wakebus", "hermes-busd", "notify-hermes", "notify-agent")
 
@@ -22,9 +23,21 @@ def check_commands() -> Iterator[Finding]:
     if missing := [name for name, path in found.items() if path is None]:
         yield Finding("wrong", f"not on PATH: {', '.join(missing)}", f'export PATH="{own}:$PATH"')
     for name, path in found.items():
-        if path and Path(path).resolve().parent != own:
+        if path and is_foreign(name, path):
+            step = f'export PATH="{own}:$PATH"'
+            yield Finding("wrong", f"{name} on PATH is {path}, which is not wakebus's", step)
+        elif path and Path(path).resolve().parent != own:
             yield Finding("note", f"{name} on PATH is {path}, not that in {own}")
     yield Finding("ok", f"wakebus {__version__} in {own}, Python {sys.version.partition(' ')[0]}")
+
+
+def check_files() -> Iterator[Finding]:
+    """Every file of this installation is there, and no other package owns one too."""
+    faults, repair = look_at_files()
+    for fault in faults:
+        yield Finding("note" if fault.state == "shared" else "wrong", fault.says, repair)
+    if not faults:
+        yield Finding("ok", "no file is missing, or owned by another package too")
 
 
 def check_hermes() -> Iterator[Finding]:

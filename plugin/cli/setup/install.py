@@ -8,6 +8,7 @@ Rule 1: nothing here touches the bus or runs Hermes. Rule 2: exit 0 done, or not
 import argparse
 import os
 import shlex
+import sys
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -20,6 +21,7 @@ from wakebus.plugin.install.errors import CannotInstall
 from wakebus.plugin.install.hermes_config import is_isolated
 from wakebus.plugin.install.hermes_home import Change, Installation
 from wakebus.plugin.install.hermes_tool_search import read_tool_search
+from wakebus.plugin.install.owned_files import FileFault, OwnedFiles, look_at_files_of
 
 HARNESSES: Final = {"hermes": "Hermes Agent: plugin, gateway hook, skill"}
 
@@ -116,24 +118,38 @@ def _run(args: argparse.Namespace, home: Path) -> int:
     if not args.dry_run:
         hermes.apply_changes(found, changes)
     now = found if args.dry_run else hermes.inspect_home(home)
-    report = Report(home, runs, [] if runs or args.remove else [_unchecked()], changes, now)
+    unchecked = [] if runs or args.remove else [_unchecked()]
+    files = look_at_files_of(runs or sys.executable)
+    report = Report(home, runs, unchecked, changes, now, files)
     if args.json:
         echo_json(_facts(args, report))
         return OK
     _tell_changes(args, report)
     for line in report.unchecked:
         echo(line)
+    _warn_of_files(report.files.faults, report.files.repair)
     return OK
 
 
+def _warn_of_files(faults: list[FileFault], repair: str) -> None:
+    for fault in faults:
+        echo(f"warning: {fault.says}")
+    if repair:
+        echo(f"Mend it: {repair}")
+
+
 class Report(NamedTuple):
-    """What was done. `unchecked`: what nobody could tell; `now`: what is there after it."""
+    """
+    What was done. `unchecked`: what nobody could tell; `now`: what is there after it; `files`: what
+    is wrong with wakebus's own, where Hermes runs.
+    """
 
     home: Path
     python: str
     unchecked: list[str]
     changes: list[Change]
     now: Installation
+    files: OwnedFiles
 
     @property
     def kept_files(self) -> list[Path]:
@@ -161,6 +177,8 @@ def _facts(args: argparse.Namespace, report: Report) -> dict[str, Any]:
         "changes": [{"what": one.what, "path": str(one.path)} for one in report.changes],
         "turns": report.now.state.grant is True,
         "kept": [str(path) for path in report.kept_files],
+        "files": [fault.says for fault in report.files.faults],
+        "repair": report.files.repair,
         "next": next_steps.restart(report.home) if report.changes and not args.dry_run else "",
     }
 
@@ -208,6 +226,8 @@ def _check(args: argparse.Namespace, found: Installation) -> int:
         wrong.append(f"{exc.text}; {exc.data['step']}")
     else:
         unchecked += [] if runs else [_unchecked()]
+    files = look_at_files_of(runs or sys.executable)
+    wrong += [fault.says for fault in files.broken]
     kept = [str(path) for path in hermes.changed_files(found)]
     turns = found.state.grant is True
     isolated = is_isolated(found.text or "", str(found.config))
@@ -215,10 +235,12 @@ def _check(args: argparse.Namespace, found: Installation) -> int:
     if args.json:
         facts = {"home": str(found.home), "python": runs, "wrong": wrong, "unchecked": unchecked}
         hermess = {"turns": turns, "isolated": isolated, "tool_search": search.setting}
-        echo_json({**facts, **hermess, "kept": kept})
+        shared = [fault.says for fault in files.at_stake]
+        echo_json({**facts, **hermess, "kept": kept, "files": shared, "repair": files.repair})
         return FAILED if wrong else OK
     for line in wrong + unchecked:
         echo(line)
+    _warn_of_files(files.at_stake, files.repair)
     for path in kept:
         echo(f"{path}: changed by you")
     how = f"not allowed; to allow them: {_again(args, found.home, '--allow-gateway-turns')}"

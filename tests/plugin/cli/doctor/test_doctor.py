@@ -1,9 +1,15 @@
 """`wakebus doctor`: what it sees, the next step, the exit status."""
 
+from pathlib import Path
+
+import pytest
+
 from fakes.desk import BIN, Desk
 from wakebus.broker.errors import WakebusError
+from wakebus.plugin.cli.doctor import install_checks
 from wakebus.plugin.cli.doctor.doctor import findings_of, text_of
 from wakebus.plugin.cli.doctor.finding import Finding
+from wakebus.plugin.install.owned_files import FileFault, OwnedFiles
 
 
 def lines(desk: Desk, check: str) -> list[str]:
@@ -78,3 +84,30 @@ def test_a_finding_is_one_line_and_its_steps() -> None:
     """What a file or a peer wrote begins no line of its own."""
     shown = text_of("rules", Finding("wrong", "a\nok: all \x1b[2Jis well", "one\ntwo"))
     assert shown == "wrong: rules: a ok: all is well\n       next: one\n       next: two"
+
+
+def test_a_file_that_another_package_took_along(monkeypatch: pytest.MonkeyPatch) -> None:
+    """HERMES-1.2: gone is wrong, owned by others as well is a note; each with what mends it."""
+    gone = FileFault(Path("/v/bin/hermes-busd"), "missing", ())
+    shared = FileFault(Path("/v/bin/notify-agent"), "shared", ("hermes-notify 0.8.1",))
+    monkeypatch.setattr(
+        install_checks, "look_at_files", lambda: OwnedFiles([gone, shared], "pip install x")
+    )
+    found = [*install_checks.check_files()]
+    assert [(one.state, one.step) for one in found] == [
+        ("wrong", "pip install x"),
+        ("note", "pip install x"),
+    ]
+    assert "is gone" in found[0].text and "hermes-notify 0.8.1" in found[1].text
+
+
+def test_a_command_on_path_that_is_another_packages(own_desk: Desk) -> None:
+    """HERMES-1.2: the hermes-busd of another environment, which a shell would start."""
+    folder = own_desk.root / "bin"
+    folder.mkdir()
+    (folder / "hermes-busd").write_text("#!/bin/sh\nfrom hermes_bus.busd import main\n")
+    (folder / "hermes-busd").chmod(0o700)
+    path = f"{folder}:{own_desk.env['PATH']}"
+    done = own_desk.wakebus("doctor", env={"PATH": path})
+    assert done.status == 1
+    assert f"wrong: commands: hermes-busd on PATH is {folder}/hermes-busd, which is not" in done.out

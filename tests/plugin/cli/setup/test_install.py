@@ -10,6 +10,7 @@ import pytest
 from wakebus.plugin.cli import output
 from wakebus.plugin.cli.output import Parser
 from wakebus.plugin.cli.setup import install
+from wakebus.plugin.install.owned_files import FileFault, OwnedFiles
 
 Captured = pytest.CaptureFixture[str]
 
@@ -228,3 +229,24 @@ def test_a_config_that_is_a_pipe(home: Path, capsys: Captured) -> None:
     os.mkfifo(home / "config.yaml")
     assert call("hermes") == 1
     assert "config.yaml is no file" in capsys.readouterr().err
+
+
+def test_files_that_another_package_owns_too(home: Path, capsys: Captured) -> None:
+    """HERMES-1.2: told at each install, with what mends it; what is gone fails --check."""
+    shared = FileFault(Path("/v/bin/hermes-busd"), "shared", ("hermes-bus 0.7.0",))
+    gone = FileFault(Path("/v/bin/notify-agent"), "missing", ())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(install, "look_at_files_of", lambda _: OwnedFiles([shared], "mend"))
+        assert call("hermes") == 0
+        told = capsys.readouterr().out
+        assert "warning: /v/bin/hermes-busd belongs to hermes-bus 0.7.0 as well" in told
+        assert "Mend it: mend\n" in told
+        assert call("hermes", "--check") == 0
+        assert "warning: /v/bin/hermes-busd" in capsys.readouterr().out
+        patch.setattr(install, "look_at_files_of", lambda _: OwnedFiles([gone], "mend"))
+        assert call("hermes", "--check") == 1
+        told = capsys.readouterr().out
+        assert "/v/bin/notify-agent is gone" in told and "Mend it: mend\n" in told
+        assert call("hermes", "--check", "--json") == 1
+        found = json.loads(capsys.readouterr().out)
+        assert found["wrong"] == [gone.says] and found["repair"] == "mend"
