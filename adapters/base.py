@@ -147,11 +147,12 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """What came back."""
+    """What came back; `asked`: how many bytes the request's body had, 0 where that is not known."""
 
     status: int
     body: bytes = field(default=b"", repr=False)  # of a token's request it is the token
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    asked: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,10 +3,10 @@ What platforms answer, read the same way by every adapter that speaks JSON over 
 
 Rule 1: pure. Rule 2: the platform's own code decides before the status: Feishu and DingTalk write
 errors into 200, and throttle with 400, 403 and 429. A code that no table lists is permanent: who
-says no in words of its own took nothing in (openclaw #35312: 230001, for 12 minutes). Rule 3: what
-is not the platform's own answer is never a success: a 4xx or a redirect of a proxy took nothing in,
-a 2xx or 5xx may have. Rule 4: a reason shows what the platform says without what looks like a
-credential.
+says no in words of its own took nothing in (openclaw #35312: 230001, for 12 minutes). Only the
+words of a throttle are one. Rule 3: what is not the platform's own answer is never a success: a 4xx
+or a redirect of a proxy took nothing in, a 2xx or 5xx may have. Rule 4: a reason shows what the
+platform says without what looks like a credential.
 """
 
 import json
@@ -25,7 +25,9 @@ from wakebus.adapters.errors import (
     Unavailable,
     Uncertain,
 )
-from wakebus.adapters.kit.error_codes import Meaning, error_for
+from wakebus.adapters.kit.error_codes import THROTTLED, Kind, Meaning, error_for
+from wakebus.adapters.kit.error_words import clock_advice, says_too_fast, wait_in
+from wakebus.adapters.kit.gateways import refusal_before
 from wakebus.adapters.sanitize import line
 
 # Tokens, signatures and keys are long runs without a space and seldom without a digit.
@@ -43,6 +45,8 @@ Code = TypeVar("Code", bound=Hashable)
 
 def json_answer(response: Response) -> dict[str, Any]:
     """Return the JSON object in the answer, or raise what a stranger's answer means."""
+    if 300 <= response.status < 400:  # no platform writes into one, whatever stands there
+        raise unexpected(response)
     try:
         return json_object(response)
     except Uncertain as exc:
@@ -66,6 +70,8 @@ def succeeded(response: Response) -> bool:
 
 def unexpected(response: Response, text: str = "") -> DeliveryError:
     """Return the error that an answer is which the platform itself did not write."""
+    if before := refusal_before(response):
+        return before
     status = response.status
     text = text or f"status {status}, and nothing of the platform in the answer"
     if status == 429:
@@ -73,7 +79,7 @@ def unexpected(response: Response, text: str = "") -> DeliveryError:
     if status in _LOST:
         return Rejected(f"{text}; is the base URL right?")
     # 408 is a server that got tired of reading: it may have read enough.
-    if 300 <= status < 500 and status != 408:
+    if 400 <= status < 500 and status != 408:
         return Unavailable(text)
     return Uncertain(text)
 
@@ -86,14 +92,17 @@ def refusal(
     wait_s: float | None = None,
 ) -> DeliveryError:
     """Return the error that a code of the platform is; `wait_s`: what the answer asks for."""
-    meaning = table.get(code, _by_status(response.status))
+    meaning = table.get(code) or meaning_of(code, message, response)
+    wait_s = wait_in(message) if wait_s is None and meaning.kind == "throttled" else wait_s
     return error_for(meaning, reason(code, message, meaning.advice), wait_s)
 
 
-def _by_status(status: int) -> Meaning:
-    if status == 429:
-        return Meaning("throttled")
-    return Meaning("uncertain" if status >= 500 else "rejected")
+def meaning_of(code: object, message: object, response: Response) -> Meaning:
+    """Return what a code that no table lists means: by its words, then by its status."""
+    if response.status == 429 or says_too_fast(code, message):
+        return THROTTLED
+    kind: Kind = "uncertain" if response.status >= 500 else "rejected"
+    return Meaning(kind, clock_advice(response, code, message))
 
 
 def text_field(

@@ -30,6 +30,7 @@ from wakebus.adapters.errors import DeliveryError, Rejected, Throttled
 from wakebus.adapters.kit import chat_ids, requests, responses, urls
 from wakebus.adapters.kit.chat_ids import Shapes
 from wakebus.adapters.kit.error_codes import THROTTLED, TOKEN, Meaning
+from wakebus.adapters.kit.error_words import clock_advice
 from wakebus.adapters.sanitize import line
 
 # A conversation's id is base64 behind `cid`. All else is a person's staff id, which the
@@ -57,6 +58,9 @@ _ENVELOPE: Final = 400  # bytes around the text at most: title, keys, quotes
 _NO_GROUP: Final = (
     "the robot is not in this group, or the id is a 1:1 chat's; a person is user:STAFF_ID"
 )
+_SECRET: Final = "check DINGTALK_WEBHOOK_SECRET"
+_KEYWORD: Final = "the robot takes only texts with its keyword"
+_ADDRESS: Final = "put this machine's address on the robot's list"
 _QPS: Final = Meaning("throttled", wait_s=1.0, scope="app")
 CODES: Final[Mapping[str, Meaning]] = {
     "InvalidAuthentication": TOKEN,
@@ -76,16 +80,27 @@ CODES: Final[Mapping[str, Meaning]] = {
         advice="check DINGTALK_CLIENT_ID and DINGTALK_CLIENT_SECRET"
     ),
     "invalidParameter.robotCode.notExsit": Meaning(advice="check DINGTALK_ROBOT_CODE"),
+    "sign.not.match": Meaning(advice=_SECRET),
+    "keywords.not.match": Meaning(advice=_KEYWORD),
+    "ip.not.match": Meaning(advice=_ADDRESS),
 }
 # The webhooks' `errcode`. A robot that is too fast is mute for 10 minutes.
 WEBHOOK_CODES: Final[Mapping[int, Meaning]] = {
     -1: Meaning("uncertain"),
     **dict.fromkeys((40014, 42001), TOKEN),
-    130101: Meaning("throttled", wait_s=600.0),
+    **dict.fromkeys((130101, 410100), Meaning("throttled", wait_s=600.0)),
     **dict.fromkeys((90002, 90018), Meaning("throttled", scope="app")),
     90020: Meaning(advice="the month's quota is used up"),
     300001: Meaning("closed"),
     310000: Meaning(advice="check the robot's keyword, DINGTALK_WEBHOOK_SECRET and address list"),
+}
+# One code for all that a robot checks; which one, only its words say. A signature that does not
+# match is explained with a word about timestamps: it comes before the clock.
+_NOT_TAKEN: Final = 310000
+_CHECKS: Final[Mapping[str, re.Pattern[str]]] = {
+    _SECRET: re.compile(r"签名不匹配|sign\w* not match", re.IGNORECASE),
+    _KEYWORD: re.compile(r"关键词|keyword", re.IGNORECASE),
+    _ADDRESS: re.compile(r"白名单|\bip\b|whitelist", re.IGNORECASE),
 }
 _NO_SESSION: Final = 300001  # of a custom robot the same code says that its token is unknown
 _PUNISHED_S: Final = 300.0  # an address with 10,000 calls in 20 s is shut out for 5 minutes
@@ -206,6 +221,8 @@ def read_answer(response: Response) -> dict[str, Any]:
         raise responses.refusal(CODES, code, found.get("message"), response, wait)
     if number == _NO_SESSION and "token" in str(found.get("errmsg")).lower():
         raise Rejected(responses.reason(number, found.get("errmsg"), "check DINGTALK_WEBHOOK_URL"))
+    if number == _NOT_TAKEN and (advice := _advice(found.get("errmsg"), response)):
+        raise Rejected(responses.reason(number, found.get("errmsg"), advice))
     if type(number) is int and number != 0:
         raise responses.refusal(WEBHOOK_CODES, number, found.get("errmsg"), response, wait)
     if not responses.succeeded(response) or ("errcode" in found and type(number) is not int):
@@ -216,6 +233,15 @@ def read_answer(response: Response) -> dict[str, Any]:
         if found.get(name):
             raise Rejected(f"{name}: DingTalk does not deliver to this user")
     return found
+
+
+def _advice(message: object, response: Response) -> str:
+    """Return what to do about what a custom robot did not take, "" where its words do not say."""
+    said = str(message)
+    mismatch = _CHECKS[_SECRET].search(said)
+    if not mismatch and (clock := clock_advice(response, said)):
+        return clock
+    return next((advice for advice, words in _CHECKS.items() if words.search(said)), "")
 
 
 def _json_or_ban(response: Response) -> dict[str, Any]:

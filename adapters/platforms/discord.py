@@ -30,6 +30,7 @@ from wakebus.adapters.errors import BadSetting, BadTarget, Throttled
 from wakebus.adapters.kit import chat_ids, requests, responses, urls
 from wakebus.adapters.kit.chat_ids import Shapes
 from wakebus.adapters.kit.error_codes import Meaning
+from wakebus.adapters.kit.error_words import says_too_fast
 from wakebus.adapters.sanitize import line
 
 # A snowflake; a thread, a post of a forum and a direct chat are channels too.
@@ -208,7 +209,8 @@ def read_answer(response: Response) -> dict[str, Any]:
         wait = exc.retry_after or _BANNED_S
         raise Throttled(exc.text, retry_after=wait, scope="app") from exc
     code = found.get("code")
-    if response.status == 429:
+    fast = not responses.succeeded(response) and says_too_fast(found.get("message"))
+    if response.status == 429 or (fast and code not in CODES):
         raise _throttle(found, response)
     if responses.succeeded(response) and code is None:
         return found

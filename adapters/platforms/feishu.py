@@ -30,6 +30,7 @@ from wakebus.adapters.errors import BadSetting, BadTarget, Rejected
 from wakebus.adapters.kit import chat_ids, requests, responses, urls
 from wakebus.adapters.kit.chat_ids import Shapes
 from wakebus.adapters.kit.error_codes import THROTTLED, TOKEN, Meaning
+from wakebus.adapters.kit.error_words import CLOCK
 
 # Feishu's receive_id_type. Hermes writes feishu_user_id:
 IDS: Final[Shapes] = {
@@ -65,6 +66,7 @@ CODES: Final[Mapping[int, Meaning]] = {
     # openclaw #89659: fatal there, half of 20 parallel sends lost. 11232: the tenant's limit.
     **dict.fromkeys((99991400, 11232), Meaning("throttled", scope="app")),
     230020: THROTTLED,
+    # 9499 is a bad request and "too many request" alike: told apart by its words (error_words).
     # "message is being sent": the same uuid is on its way.
     230049: Meaning("uncertain"),
     230001: Meaning(advice="is the chat id right, and of this app?"),
@@ -80,7 +82,7 @@ CODES: Final[Mapping[int, Meaning]] = {
     **dict.fromkeys((99991672, 99991676, 99991679), Meaning(advice=_SCOPE)),
     **dict.fromkeys((99991662, 99991673), Meaning(advice="turn the app on in the console")),
     19001: Meaning(advice="check FEISHU_WEBHOOK_URL"),
-    19021: Meaning(advice="check FEISHU_WEBHOOK_SECRET, and this machine's clock"),
+    19021: Meaning(advice=f"check FEISHU_WEBHOOK_SECRET, or {CLOCK}"),
     19022: Meaning(advice="put this machine's address on the bot's list"),
     19024: Meaning(advice="the bot takes only texts with its keyword"),
 }
@@ -202,7 +204,8 @@ class Feishu:
 def read_answer(response: Response) -> dict[str, Any]:
     """Return an answer with code 0 (an old custom bot's StatusCode), or raise what it means."""
     found = responses.json_answer(response)
-    code, message = found.get("code", found.get("StatusCode")), found.get("msg")
+    code = found.get("code", found.get("StatusCode"))
+    message = found.get("msg") or found.get("StatusMessage")
     if type(code) is not int or (code == 0 and not responses.succeeded(response)):
         raise responses.unexpected(response)
     if code == 0:

@@ -285,8 +285,8 @@ def _may_upload_to(url: object, api: str) -> TypeGuard[str]:
 
 def _read_webhook_answer(response: Response) -> str:
     word = response.body.decode().strip()
-    if responses.succeeded(response):
-        if word == "ok":
+    if response.status < 400:
+        if responses.succeeded(response) and word == "ok":
             return ""
         raise responses.unexpected(response)
     raise responses.refusal(CODES, word, "refused by Slack", response, _wait(response))

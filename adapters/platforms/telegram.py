@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Final
 from wakebus.adapters import markdown
 from wakebus.adapters.base import Capabilities, Limit, Outgoing, Request, Response, Sent, Target
 from wakebus.adapters.errors import BadSetting, Moved
-from wakebus.adapters.kit import chat_ids, error_codes, requests, responses, urls
+from wakebus.adapters.kit import chat_ids, error_codes, error_words, requests, responses, urls
 from wakebus.adapters.kit.chat_ids import Shapes
 from wakebus.adapters.kit.error_codes import Meaning
 from wakebus.adapters.sanitize import line
@@ -195,6 +195,7 @@ def read_result(response: Response) -> dict[str, Any]:
     meaning = _meaning(code, text)
     wait = responses.seconds_of(said.get("retry_after"))
     wait = responses.retry_after(response, "retry-after") if wait is None else wait
+    wait = error_words.wait_in(text) if wait is None else wait
     raise error_codes.error_for(meaning, responses.reason(code, text, meaning.advice), wait)
 
 
@@ -203,4 +204,6 @@ def _meaning(code: int, text: str) -> Meaning:
     known = CODES.get(code, Meaning("uncertain") if code >= 500 else Meaning())
     if known.kind != "rejected":  # words of a 429 or a 502 say nothing about the text
         return known
+    if error_words.says_too_fast(text):  # FLOOD_WAIT_7 in a 400
+        return error_codes.THROTTLED
     return next((found for words, found in DESCRIPTIONS.items() if words in lowered), known)

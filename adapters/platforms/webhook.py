@@ -26,7 +26,7 @@ from wakebus.adapters.errors import (
     Throttled,
     Uncertain,
 )
-from wakebus.adapters.kit import chat_ids, requests, responses, urls
+from wakebus.adapters.kit import chat_ids, error_words, gateways, requests, responses, urls
 from wakebus.adapters.sanitize import line
 
 ID_HELP: Final = f"{chat_ids.NAME_RULE} WEBHOOK_<NAME>_URL"
@@ -114,11 +114,12 @@ def read_id(response: Response) -> str:
 
 def _refusal(response: Response, said: object) -> DeliveryError:
     status, wait = response.status, responses.retry_after(response, "retry-after")
-    text = responses.reason(f"status {status}", said)
-    if status == 429 or (status in _LATER and wait is not None):
-        return Throttled(text, retry_after=wait)
-    if 300 <= status < 400:
-        return Rejected(f"{text}; redirects are not followed: set the URL to where it leads")
+    if before := gateways.refusal_before(response):
+        return before
+    text = responses.reason(f"status {status}", said, error_words.clock_advice(response, said))
+    fast = 400 <= status < 500 and error_words.says_too_fast(said)
+    if status == 429 or fast or (status in _LATER and wait is not None):
+        return Throttled(text, retry_after=error_words.wait_in(said) if wait is None else wait)
     if status == _GONE:
         return Rejected(f"{text}; the receiver is gone for good: take its URL out of the settings")
     if 400 <= status < 500 and status not in _DOUBT:

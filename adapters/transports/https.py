@@ -22,6 +22,7 @@ import threading
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Final
 
 import httpx
@@ -62,7 +63,8 @@ class Https:
             built = _built(client, request, watch)
             try:
                 with watch.running():
-                    return _answer(client.send(built, stream=True))
+                    answer = _answer(client.send(built, stream=True))
+                    return replace(answer, asked=len(request.body))
             except (httpx.HTTPError, OSError, ValueError, zlib.error) as exc:
                 raise watch.judged(exc) from None
 

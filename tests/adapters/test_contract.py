@@ -4,18 +4,23 @@ The contract, for every installed adapter: a new one adds a file and an answers 
 `answers/<name>/card.json`: env to build it from, secrets in there, needs (variables without which
 it must not be built), targets and bad_targets as [chat_id, thread], not_settings (of env, what is
 no variable of its own). Every other file there is a recorded answer: status, headers, body (text,
-or JSON), expect (the channel result), and `id`, `retry_after`, `scope` or `moved` where they
-follow from it. `status_is_success` in a card: a 2xx status is the platform's whole criterion (a
-generic webhook). `token_answers` in a card: recorded answers to `token_request`, with expect
-`token` (and `value`, `expires_s`) or a result. What an adapter leaves out (ways, tokens, a measure)
-is not asked of it. test_contract_abilities.py goes on with look-ups, files and checks.
+or JSON), expect (the channel result), and `id`, `retry_after`, `scope` or `moved` where they follow
+from it, and `says`: what its reason has to say. `status_is_success` in a card: a 2xx status is the
+platform's whole criterion (a generic webhook). `token_answers` in a card: recorded answers to
+`token_request`, with expect `token` (and `value`, `expires_s`) or a result. What an adapter leaves
+out (ways, tokens, a measure) is not asked of it. test_contract_abilities.py goes on with look-ups,
+files and checks.
 """
 
 import ast
 import inspect
 import json
 import re
+from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +42,8 @@ from fakes.cards import (
 )
 from fakes.code_lines import code_lines
 from wakebus.adapters import registry
-from wakebus.adapters.abilities import HasToken, HasWays, KeysByWay
-from wakebus.adapters.base import Adapter, Outgoing, Request, Response, Sent, Token, length
+from wakebus.adapters.abilities import Checks, HasToken, HasWays, KeysByWay, LooksUp, Uploads
+from wakebus.adapters.base import Adapter, File, Outgoing, Request, Response, Sent, Token, length
 from wakebus.adapters.channel import parse
 from wakebus.adapters.delivery.adapter_calls import GuardedAdapter
 from wakebus.adapters.delivery.deliver import parts_of
@@ -365,14 +370,14 @@ def read(adapter: Adapter, response: Response) -> tuple[str, dict[str, Any]]:
     try:
         sent = adapter.parse_response(response)
     except DeliveryError as exc:
-        more: dict[str, Any] = {}
+        more: dict[str, Any] = {"text": exc.text}
         if isinstance(exc, Throttled):
             assert exc.scope in ("chat", "app")
-            more = {"retry_after": exc.retry_after, "scope": exc.scope}
+            more |= {"retry_after": exc.retry_after, "scope": exc.scope}
         if isinstance(exc, Moved):
             with suppress(BadTarget):  # what the platform wrote there is checked as any chat id
                 assert adapter.parse_target(exc.chat_id, None)
-            more = {"moved": exc.chat_id}
+            more |= {"moved": exc.chat_id}
         return exc.result, more
     assert isinstance(sent, Sent) and isinstance(sent.id, str)
     return "sent", {"id": sent.id}
@@ -380,13 +385,42 @@ def read(adapter: Adapter, response: Response) -> tuple[str, dict[str, Any]]:
 
 @pytest.mark.parametrize(("name", "file"), RECORDED)
 def test_recorded_answers(name: str, file: str) -> None:
-    """ADP-4.1, ADP-4.4, ADP-4.7: each recorded answer means what its file says."""
+    """ADP-4.1, ADP-4.4, ADP-4.7 to ADP-4.10: each recorded answer means what its file says."""
     found = record(name, file)
     word, more = read(build(name), response(found))
     assert word == found["expect"]
     assert (more.get("id"), more.get("retry_after")) == (found.get("id"), found.get("retry_after"))
     assert "moved" not in found or more.get("moved") == found["moved"]
+    assert found.get("says", "") in more.get("text", "")
     assert "scope" not in found or more.get("scope") == found["scope"]
+
+
+ALIKE = {"ok": True, "code": 0, "errcode": 0, "errmsg": "ok", "ret": 0, "id": "1" * 26}
+BODIES = [b"", b"<html>", b"ok", b"moved_permanently", b"{}", b"[]", json.dumps(ALIKE).encode()]
+
+
+@pytest.mark.parametrize("status", [300, 301, 302, 303, 304, 307, 308, 399, 413, 414, 431])
+@each
+def test_b1_redirects_and_sizes(name: str, status: int) -> None:
+    """ADP-4.9: on the way nothing was taken; where it leads is said, and no credential of it."""
+    if some_request(name).scheme != "https":
+        pytest.skip("no HTTP")
+    adapter, file = build(name), File("a.txt", b"x")
+    parsers: list[Callable[[Response], object]] = [adapter.parse_response]
+    parsers += [adapter.parse_token] if isinstance(adapter, HasToken) else []
+    parsers += [adapter.parse_check] if isinstance(adapter, Checks) else []
+    if isinstance(adapter, Uploads):
+        parsers += [partial(adapter.parse_upload, replace(file, url=url)) for url in ("", "u")]
+    if isinstance(adapter, LooksUp):
+        parsers += [partial(adapter.parse_lookup, one) for one in targets(name)]
+    secret = card(name)["secrets"][0]
+    there = {"location": f"https://u:{secret}@login.example/hooks/{secret}?token={secret}"}
+    bodies = BODIES if status < 400 else BODIES[:2]  # a platform's own 413 has words of its own
+    for parser, body in product(parsers, bodies):
+        with pytest.raises(Rejected) as caught:
+            parser(Response(status, body, there))
+        shown = "limit" if status > 399 else "https://login.example/hooks/***"
+        assert shown in caught.value.text and secret not in caught.value.text
 
 
 WORDS = st.sampled_from(["id", "ok", "code", "errcode", "error", "data", "retry_after"])

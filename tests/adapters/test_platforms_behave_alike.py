@@ -33,7 +33,8 @@ TABLE: dict[Step, tuple[Row, Row]] = {
     "html": (("sent", 2, 1), ("uncertain", 1, 0)),
     "html_429": (("sent", 2, 1), ("sent", 2, 1)),
     "html_502": (("sent", 2, 1), ("uncertain", 1, 0)),
-    "redirect": (("sent", 2, 1), ("sent", 2, 1)),
+    "redirect": (("rejected", 1, 0), ("rejected", 1, 0)),
+    "html_413": (("rejected", 1, 0), ("rejected", 1, 0)),
     "half": (("sent", 2, 1), ("uncertain", 1, 1)),
     "empty": (("sent", 2, 1), ("uncertain", 1, 1)),
     "error_500": (("sent", 2, 1), ("uncertain", 1, 1)),
@@ -56,7 +57,6 @@ OTHERWISE: dict[tuple[str, Step], Row] = {
     **{(name, "throttle_in_200"): _LATER for name in SLOW},
     ("webhook", "empty"): _TAKEN,
     ("webhook", "html"): ("sent", 1, 0),
-    ("webhook", "redirect"): ("rejected", 1, 0),  # ADP-20.5: its owner has to mend the URL
     ("discord", "html_429"): _LATER,  # ADP-14.7: Cloudflare bans this address
     ("ntfy", "error_in_200"): _DOUBT,
     ("mattermost", "error_in_200"): ("sent", 2, 1),

@@ -212,6 +212,7 @@ def _misdeed(rules: Rules, seen: Seen, hint: float | None) -> Answer:
         "html": lambda call: _page(200),
         "html_429": lambda call: _page(429),
         "html_502": lambda call: _page(502),
+        "html_413": lambda call: _page(413),
         "redirect": lambda call: _page(302, location="https://login.example.org/"),
     }
     own = rules.own(seen.call, seen.step)

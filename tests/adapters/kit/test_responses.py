@@ -20,7 +20,13 @@ DATE = "Fri, 27 Nov 2026 10:00:00 GMT"
     ("status", "expected"),
     [
         *((200, Uncertain), (204, Uncertain), (0, Uncertain), (408, Uncertain), (500, Uncertain)),
-        *((302, Unavailable), (400, Unavailable), (403, Unavailable), (429, Throttled)),
+        *(
+            (302, Rejected),
+            (413, Rejected),
+            (400, Unavailable),
+            (403, Unavailable),
+            (429, Throttled),
+        ),
         *((404, Rejected), (405, Rejected), (503, Uncertain)),
     ],
 )

@@ -75,6 +75,17 @@ def test_any_answer_comes_back(status: str, body: bytes, header: str) -> None:
         assert len(server.seen) == 1
 
 
+@pytest.mark.parametrize("status", ["301 Moved", "302 Found", "303 S", "307 T", "308 P"])
+def test_b1_nothing_is_followed(status: str) -> None:
+    """ADP-4.9, ADP-5.15: neither a body nor a token goes to where an answer points."""
+    with Server(answer("200 OK")) as other:
+        with Server(answer(status, b"", f"Location: {other.url}")) as server:
+            response = post(server, body=b"hush-7f3a text")
+            assert response.status == int(status[:3]) and response.asked == len("hush-7f3a text")
+            assert len(server.seen) == 1
+        assert other.seen == []
+
+
 def test_what_is_sent() -> None:
     """ADP-5.15: method, path, query, headers and body as the adapter built them."""
     with Server(answer("200 OK")) as server:

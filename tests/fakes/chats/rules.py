@@ -26,7 +26,8 @@ Step = Literal[
     "html",  # HTTP 200 with a page
     "html_429",  # of a proxy before the platform
     "html_502",
-    "redirect",
+    "html_413",
+    "redirect",  # to another host
     "half",  # accepted; half an answer
     "empty",  # accepted; an answer without a body
     "error_500",  # accepted; and yet 500
