@@ -4,6 +4,7 @@ Names, bytes, disk: the broker and its client. Knows no platform and no agent.
     errors     everything raised on purpose         paths      where the bus lives
     address    where the running broker is          settings   the broker's numbers
     folder_trust  who may replace what lies in a folder  duration  seconds as people read them
+    other_version  what is said of a broker of another version
 
     protocol/  what client and server agree on      system/    files, locks, clocks, processes
     client/    a client's messages                  store/     the tables, and their thread

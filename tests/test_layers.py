@@ -22,7 +22,15 @@ FOLDERS = ("broker", "adapters", "plugin")
 
 # What every room of a package may import: the files of the package's own folder, but its face.
 GROUND: Final = {
-    "broker": {"errors", "paths", "address", "folder_trust", "settings", "duration"},
+    "broker": {
+        "errors",
+        "paths",
+        "address",
+        "folder_trust",
+        "settings",
+        "duration",
+        "other_version",
+    },
     "adapters": {
         *("abilities", "base", "channel", "errors", "platform_names", "registry", "sanitize")
     },

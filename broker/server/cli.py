@@ -18,6 +18,7 @@ from typing import Any, Final
 from wakebus.broker import __version__, paths
 from wakebus.broker.address import read_address
 from wakebus.broker.errors import NotRunning, Refused, TimedOut, WakebusError
+from wakebus.broker.other_version import version_note
 from wakebus.broker.system.standard_files import drop_unwritten, open_missing_files, print_line
 from wakebus.broker.system.text_table import Column, text_table
 
@@ -106,7 +107,13 @@ def start(args: argparse.Namespace) -> int:
     if not spawned and not _answers():
         raise _mute(folder, f"the broker in {folder} does not answer within {ASK_S:g} s")
     print_line(f"broker running (pid {pid}) in {folder}")
+    _tell_other_version(read_address(folder))
     return 0
+
+
+def _tell_other_version(address: dict[str, Any]) -> None:
+    if note := version_note(address):
+        print_line(note, error=True)
 
 
 def _answers() -> bool:
@@ -297,7 +304,9 @@ def status(args: argparse.Namespace) -> int:
             data = client.status()
     except (NotRunning, TimedOut) as exc:
         raise exc if exc.data.get("step") else _mute(folder, exc.text) from exc
-    data = {"running": True, "folder": str(folder), **read_address(folder), **data}
+    address = read_address(folder)
+    _tell_other_version(address)
+    data = {"running": True, "folder": str(folder), **address, **data}
     print_line(json.dumps(data, indent=2) if args.json else _page(data))
     return 0
 

@@ -113,6 +113,8 @@ def _columns() -> int:
 def guarded(name: str, run: Callable[[argparse.Namespace], int], args: argparse.Namespace) -> int:
     """Run a command; an error that was raised on purpose becomes its text and exit status."""
     open_missing_files()
+    if getattr(args, "broker_verb", None) is None:  # hermes-busd says it itself
+        _tell_other_version()
     try:
         status = int(run(args))
     except WakebusError as exc:
@@ -126,6 +128,29 @@ def guarded(name: str, run: Callable[[argparse.Namespace], int], args: argparse.
         status = FAILED
     drop_unwritten()
     return status
+
+
+def _tell_other_version() -> None:
+    """Say it, before anything is waited for, where a broker of another version runs."""
+    from wakebus.broker.address import read_address
+    from wakebus.broker.other_version import version_note
+    from wakebus.broker.paths import root_of
+
+    try:
+        folder = f"{root_of('HERMES_BUS_ROOT')}/bus"
+        note = version_note(read_address(folder))
+    except (WakebusError, KeyError):  # none runs, or none may be believed: whoever asks it says so
+        return
+    if note and _runs(folder):  # not what a killed one left
+        echo(note, error=True)
+
+
+def _runs(folder: str) -> bool:
+    from pathlib import Path
+
+    from wakebus.broker.system.lock_file import lock_holder
+
+    return lock_holder(Path(folder)) is not None
 
 
 def status_of(error: WakebusError) -> int:

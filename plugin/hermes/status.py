@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wakebus.broker.address import read_address
 from wakebus.broker.errors import WakebusError
+from wakebus.broker.other_version import version_note
 from wakebus.broker.paths import bus_dir, stop_mark
 from wakebus.plugin.hermes.host_api.choose import absence
 from wakebus.plugin.hermes.isolated.isolation import LISTENS, is_isolated
@@ -59,11 +60,13 @@ def broker_facts() -> StatusFacts:
         address = read_address(bus_dir())
     except WakebusError as exc:
         return {"running": True, "pid": holder, "next": exc.text}
+    note = version_note(address)
     return {
         "running": True,
         "pid": holder,
         "address": address["router"],
         "version": address.get("version", ""),
+        **({"next": note} if note else {}),
     }
 
 

@@ -24,6 +24,7 @@ OURS: Final = {
     "wakebus.broker.protocol.outcome",
     "wakebus.broker.address",
     "wakebus.broker.folder_trust",
+    "wakebus.broker.other_version",
     "wakebus.broker.paths",
     "wakebus.broker.client.pending_request",
     "wakebus.broker.client.core",

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from wakebus.adapters.courier.status_file import read_status
+from wakebus.broker.other_version import version_note
 from wakebus.broker.paths import bus_dir, stop_mark
 from wakebus.broker.system.lock_file import lock_holder
 from wakebus.broker.system.private_files import check_way
@@ -59,6 +60,8 @@ def check_broker() -> Iterator[Finding]:
     with notify.connect(None) as client:
         data = client.status()
     yield Finding("ok", f"it answers: pid {data['pid']}, {len(data['endpoints'])} endpoints")
+    if note := version_note(data):
+        yield Finding("note", note.removeprefix("note: "))
     if data["dead_letters"]:
         yield Finding("note", f"{data['dead_letters']} dead letters", "wakebus dead list")
     for name in data["set_aside"]:
