@@ -39,6 +39,15 @@ class KeysByWay(Protocol):
 
 
 @runtime_checkable
+class HasHosts(Protocol):
+    """An adapter whose chats are on several hosts that the URLs of its requests do not name."""
+
+    def host(self, target: Target) -> str:
+        """Return a name, without any secret, of where this chat is; one that hangs is held back."""
+        ...
+
+
+@runtime_checkable
 class HasToken(Protocol):
     """An adapter whose requests need an access token, which the shell gets, keeps and renews."""
 

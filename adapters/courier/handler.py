@@ -159,7 +159,8 @@ class Courier:
         message, target = delivery.message, order.chat.target
         record: MessageRecord | None = None
         work: WorkDone = ""
-        with self.admission.permit(target, order.chat.card.limits, message.id) as permit:
+        host = order.chat.host(order.outgoing)
+        with self.admission.permit(target, order.chat.card.limits, message.id, host) as permit:
             try:
                 with self._admit(message, permit) as file:
                     record = self._record(delivery, order)

@@ -2,13 +2,14 @@
 How the courier is, for people who look: `bus/courier.json`.
 
     {"pid", "started", "at", "settings", "set_up": {name: {"state", "problem", "home",
-     "inherited"}}, "platforms": {name: {"circuit": "closed|open|probing", "until", "why", "held",
-     "sent", "rejected", "not_sent", "uncertain", "last_error", "last_error_at", "chats_held",
-     "throttled_until"}}}
+     "inherited"}}, "platforms": {name: {"circuit": "closed|open|probing", "hosts", "until", "why",
+     "held", "sent", "rejected", "not_sent", "uncertain", "last_error", "last_error_at",
+     "chats_held", "throttled_until"}}}
 
 Times are Unix seconds; `settings` is the path of the `.env` that it reads, `set_up` the platforms
 that it has an adapter for (inspect/set_up.py); `chats_held` counts the chats with a circuit that is
-not closed; `until` and `why` stand there while a circuit is not closed, and `throttled_until` while
+not closed; `hosts`, those that do not answer, `until` and `why`, of the first of them, stand there
+while a circuit is not closed, and `throttled_until` while
 the platform asks to wait. The counts are of this process.
 Rule 1: 0600, replaced whole, at most once a second; no delivery rests on it. Rule 2: no text of a
 message and no credential. Rule 3: what a dead courier left is told as such. Rule 4: a file that is

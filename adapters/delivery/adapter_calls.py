@@ -14,7 +14,15 @@ from functools import partial
 from typing import TypeVar
 
 from wakebus.adapters import registry
-from wakebus.adapters.abilities import HasToken, HasWays, KeysByWay, LooksUp, Measures, Uploads
+from wakebus.adapters.abilities import (
+    HasHosts,
+    HasToken,
+    HasWays,
+    KeysByWay,
+    LooksUp,
+    Measures,
+    Uploads,
+)
 from wakebus.adapters.base import (
     Adapter,
     Capabilities,
@@ -245,6 +253,17 @@ class GuardedAdapter:
         in another format."""
         here = self._destination(outgoing, way)
         return [other for other in others if self._destination(outgoing, other) not in (here, None)]
+
+    def host(self, outgoing: Outgoing) -> str:
+        """Return the host to which the first way leads, "" where there is one or none is told."""
+        adapter, asked = self.adapter, replace(outgoing, text="text", file=None)
+        try:  # the address is the same for any text
+            url = self.rehearse(asked, self.ways(asked)[0]).url
+            if isinstance(adapter, HasHosts):
+                return guarded(self.platform, lambda: str(adapter.host(self.target)))
+        except DeliveryError:
+            return ""
+        return url.partition("://")[2].partition("/")[0].partition("?")[0].lower()
 
     def _destination(self, outgoing: Outgoing, way: str) -> tuple[str, str] | None:
         """Return where a way leads, None where it cannot carry this."""

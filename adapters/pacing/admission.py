@@ -2,6 +2,7 @@
 Admission control: whether a request may go out now. It asks who has the lease on the chat
 (chat_lease.py), the circuit breakers, how many requests are under way without an answer
 (bulkhead.py), what platforms asked for (cooldowns.py) and the published limits (rate_limiter.py).
+What does not answer is a host, not all of its platform: each webhook may be another one.
 
 Rule 1: asked before a part is begun, told after it: what is held back was not begun. Rule 2: who
 is told to wait has a reservation of his own, so that nobody is overtaken or asks twice. Rule 3: a
@@ -13,9 +14,9 @@ Rule 5: no text of a message, no credential; all memory bounded.
 import logging
 import threading
 import time
-from collections import OrderedDict, defaultdict
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, NoReturn, Self
+from typing import Any, Final, NamedTuple, NoReturn, Self
 
 from wakebus.adapters.base import ChannelResult, Limit, Target
 from wakebus.adapters.errors import DeliveryError, Held, Throttled, Unavailable, Uncertain
@@ -30,9 +31,23 @@ from wakebus.adapters.pacing.rate_limiter import RateLimiter, effective_limits, 
 log = logging.getLogger(__name__)
 
 MAX_CHATS: Final = 10_000  # whose circuits are remembered
+MAX_HOSTS: Final = 1_000
 NO_ANSWER: Final = "it does not answer"
 CROWDED: Final = "many requests are under way, and none is answered"
 BEHIND: Final = "behind another text for this chat, which goes out in parts"
+
+
+class Place(NamedTuple):
+    """What may give no answer: a host of a platform ("" where it has one), or one chat there."""
+
+    platform: str
+    host: str
+    chat: str | None = None
+
+    @property
+    def shown(self) -> str:
+        """What people are told of it."""
+        return self.host or self.platform if self.chat is None else f"{self.platform}:{self.chat}"
 
 
 class AdmissionControl:
@@ -54,15 +69,19 @@ class AdmissionControl:
         self._env, self._ticks, self._wall, self._threshold = env, ticks, wall, failure_threshold
         self._lock = threading.Lock()
         self._limiter = RateLimiter()
-        self._circuits: OrderedDict[ScopeKey, CircuitBreaker] = OrderedDict()
+        self._circuits: OrderedDict[Place, CircuitBreaker] = OrderedDict()
         self._cooldowns, self._leases = Cooldowns(), ChatLeases()
         self._said: dict[str, str] = {}
-        self._bulkheads: defaultdict[str, Bulkhead] = defaultdict(Bulkhead)
+        self._bulkheads: OrderedDict[Place, Bulkhead] = OrderedDict()
         self._counters = DeliveryCounters()
 
-    def permit(self, target: Target, limits: Sequence[Limit], key: str) -> "Permit":
-        """Return the permit of one delivery, to be used `with` it; `key`: the message's."""
-        return Permit(self, target, key, self._rules(target, limits))
+    def permit(self, target: Target, limits: Sequence[Limit], key: str, host: str = "") -> "Permit":
+        """
+        Return the permit of one delivery, to be used `with` it.
+
+        key: the message's. host: where its request goes, for a platform that may be many hosts.
+        """
+        return Permit(self, target, key, self._rules(target, limits), host)
 
     def _rules(self, target: Target, limits: Sequence[Limit]) -> list[RateRule]:
         """Return the rules that hold for a chat; what is wrong in the settings is logged once."""
@@ -89,14 +108,17 @@ class AdmissionControl:
 
     def _circuit_state(self, platform: str, now: float, wall: float) -> dict[str, Any]:
         held: dict[str, Any] = {"circuit": "closed"}
-        if circuit := self._circuits.get((platform,)):
+        of_it = [(place, one) for place, one in self._circuits.items() if place[0] == platform]
+        silent = [found for found in of_it if found[1].state(now) != "closed"]
+        hosts = {place.shown: one for place, one in silent if place.chat is None}
+        if hosts:
+            circuit = min(hosts.values(), key=lambda one: one.until)
             held["circuit"] = circuit.state(now)
-            if held["circuit"] != "closed":
-                held |= {"until": round(wall + circuit.until - now), "why": circuit.why}
+            held |= {"until": round(wall + circuit.until - now), "why": circuit.why}
+            held["hosts"] = ", ".join(sorted(hosts))
         if (until := self._cooldowns.latest([(platform,)], now).until) > now:
             held["throttled_until"] = round(wall + until - now)
-        chats = [one for name, one in self._circuits.items() if name[0] == platform and name[1:]]
-        return held | {"chats_held": sum(one.state(now) != "closed" for one in chats)}
+        return held | {"chats_held": len(silent) - len(hosts)}
 
     def long_cooldowns(self) -> dict[ScopeKey, float] | None:
         """Return for how many seconds who asked for a long wait has it; None: as it was before."""
@@ -118,15 +140,24 @@ class AdmissionControl:
                 self._limiter.cancel(permit.key)  # a slot is reserved by whose turn it is
                 raise Held(BEHIND, retry_after=wait)
             self._check_circuits(permit, now)
-            bulkhead = self._bulkheads[permit.platform]
-            if wait := bulkhead.wait(permit.key, now):
-                raise Held(f"{permit.platform}: {CROWDED}", retry_after=wait)
+            bulkhead = self._bulkhead(permit.places[0])
+            silent = sum(other.silent(now) for other in self._bulkheads.values())
+            if wait := bulkhead.wait(permit.key, now, silent):
+                raise Held(f"{permit.places[0].shown}: {CROWDED}", retry_after=wait)
             self._check_limits(permit, now)
             bulkhead.acquire(permit.key)
             self._leases.acquire(permit.lease, permit.key, left, now, permit.gap)
-            for name in permit.names:
-                if circuit := self._circuits.get(name):
+            for place in permit.places:
+                if circuit := self._circuits.get(place):
                     circuit.admit(permit.key, now)
+
+    def _bulkhead(self, host: Place) -> Bulkhead:
+        found = self._bulkheads.setdefault(host, Bulkhead())
+        self._bulkheads.move_to_end(host)
+        for oldest in list(self._bulkheads)[:-MAX_HOSTS]:
+            if not len(self._bulkheads[oldest]):
+                del self._bulkheads[oldest]
+        return found
 
     def begin(self, key: str) -> None:
         """What goes under `key` is counted from now on."""
@@ -134,10 +165,10 @@ class AdmissionControl:
             self._limiter.begin(key, self._ticks())
 
     def _check_circuits(self, permit: "Permit", now: float) -> None:
-        for name in permit.names:
-            circuit = self._circuits.get(name)
+        for place in permit.places:
+            circuit = self._circuits.get(place)
             if circuit and (wait := circuit.wait(permit.key, permit.chat, now)):
-                whom = "this chat" if len(name) > 1 else name[0]
+                whom = place.shown if place.chat is None else "this chat"
                 why = circuit.why or NO_ANSWER
                 raise Held(f"{whom} gave no answer several times: {why}", retry_after=wait)
 
@@ -152,32 +183,34 @@ class AdmissionControl:
         with self._lock:
             now = self._ticks()
             self._limiter.finish(permit.key, now)
-            self._bulkheads[permit.platform].release(permit.key, None if permit.failed else now)
-            for name in permit.names:
-                self._learn(name, permit, now)
+            answered = None if permit.failed else now
+            self._bulkhead(permit.places[0]).release(permit.key, answered)
+            for place in permit.places:
+                self._learn(place, permit, now)
             if isinstance(error, Throttled):
                 scope = permit.names[0] if error.scope == "app" else permit.names[1]
                 if wait := error.wait:
                     self._cooldowns.start(scope, wait, now)
 
-    def _learn(self, name: ScopeKey, permit: "Permit", now: float) -> None:
-        circuit = self._circuits.get(name)
+    def _learn(self, place: Place, permit: "Permit", now: float) -> None:
+        circuit = self._circuits.get(place)
         if permit.failed:
-            circuit = circuit or self._new_circuit(name)
-            self._circuits.move_to_end(name)
+            circuit = circuit or self._new_circuit(place)
+            self._circuits.move_to_end(place)
             before = circuit.state(now)
             circuit.record_failure(permit.key, permit.chat, now)
             if before == "closed" != circuit.state(now):
-                log.warning("%s: no answer several times; held back", ":".join(name))
+                log.warning("%s: no answer several times; held back", place.shown)
         elif circuit:
             if circuit.state(now) != "closed":
-                log.warning("%s: it answers again", ":".join(name))
-            del self._circuits[name]
+                log.warning("%s: it answers again", place.shown)
+            del self._circuits[place]
 
-    def _new_circuit(self, name: ScopeKey) -> CircuitBreaker:
-        # A platform's circuit needs two chats: one that hangs must not hold the others.
-        circuit = CircuitBreaker(min_chats=2 if len(name) == 1 else 1, threshold=self._threshold)
-        self._circuits[name] = circuit
+    def _new_circuit(self, place: Place) -> CircuitBreaker:
+        # A host's circuit needs two chats: one that hangs must not hold the others.
+        min_chats = 2 if place.chat is None else 1
+        circuit = CircuitBreaker(min_chats=min_chats, threshold=self._threshold)
+        self._circuits[place] = circuit
         while len(self._circuits) > MAX_CHATS:
             self._circuits.popitem(last=False)
         return circuit
@@ -188,9 +221,9 @@ class AdmissionControl:
             now = self._ticks()
             self._limiter.cancel(permit.key, reserved=not permit.held)
             self._leases.release(permit.lease, permit.key, _comes_again(result), now)
-            self._bulkheads[permit.platform].release(permit.key, None)
-            for name in permit.names:
-                if circuit := self._circuits.get(name):
+            self._bulkhead(permit.places[0]).release(permit.key, None)
+            for place in permit.places:
+                if circuit := self._circuits.get(place):
                     circuit.release(permit.key)
             if result:
                 self._keep_words(permit, result.reason)
@@ -199,11 +232,11 @@ class AdmissionControl:
 
     def _keep_words(self, permit: "Permit", reason: str) -> None:
         """Keep why a circuit opened and what the platform asked to wait for, in shown words."""
-        for name in permit.names:
-            if permit.failed and (circuit := self._circuits.get(name)):
+        for place in permit.places:
+            if permit.failed and (circuit := self._circuits.get(place)):
                 circuit.why = reason
-            if permit.throttled:
-                self._cooldowns.explain(name, reason)
+        for name in permit.names if permit.throttled else ():
+            self._cooldowns.explain(name, reason)
 
 
 def _comes_again(result: ChannelResult | None) -> float | None:
@@ -224,11 +257,18 @@ class Permit:
     """
 
     def __init__(
-        self, control: AdmissionControl, target: Target, key: str, rules: list[RateRule]
+        self,
+        control: AdmissionControl,
+        target: Target,
+        key: str,
+        rules: list[RateRule],
+        host: str = "",
     ) -> None:
         self._control, self.key = control, key
         self.platform, self.chat, self.lease = target.platform, target.chat_id, str(target)
         self.names: tuple[ScopeKey, ScopeKey] = ((self.platform,), (self.platform, self.chat))
+        place = Place(self.platform, host)
+        self.places = place, place._replace(chat=self.chat)
         self.rules = rules
         self.held = self.failed = self.throttled = False
         self.result: ChannelResult | None = None

@@ -56,6 +56,10 @@ class Apprise:
         chat_ids.refuse_thread("apprise", chat_id, thread)
         return Target("apprise", chat_id, kind=kind)
 
+    def host(self, target: Target) -> str:
+        """Return the service: each is another one, and the host in its URL may be a token."""
+        return str(target)
+
     def measure(self, text: str) -> int:
         """Return the characters of the text as it goes out: names in it call nobody."""
         return len(markdown.quiet(text))

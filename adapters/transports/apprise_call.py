@@ -6,14 +6,15 @@ what is wrong with the URL is said by its variable, before anything is sent, and
 which quotes URLs and texts, is off. Rule 3: nothing is without bound: 5 s to connect, 15 s of
 silence, 30 s in all, no retry, no redirect. Rule 4: a failure is a failure, also where the URL says
 `optional=yes`, and what is over a service's limit is split, not cut off. Rule 5: one service per
-call, made for it, on one of at most 64 threads, so that calls share nothing.
+call, made for it, on a thread of its own, so that calls share nothing; at most 64 to one name.
 """
 
 import json
 import logging
 import threading
 import warnings
-from functools import cache
+from collections import defaultdict
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
 from wakebus.adapters.base import Request, Response
@@ -37,7 +38,9 @@ class AppriseCalls:
 
     def __init__(self, total_s: float = TOTAL_S) -> None:
         self._total_s = total_s
-        self._places = threading.BoundedSemaphore(MOST)
+        self._places = defaultdict[str, threading.BoundedSemaphore](
+            partial(threading.BoundedSemaphore, MOST)
+        )
 
     def __call__(self, request: Request) -> Response:
         """Return `{"sent": bool}` (200) or `{"error": …}` (400); raise Uncertain, if it hangs."""
@@ -45,18 +48,19 @@ class AppriseCalls:
             library = _library()
         except ImportError:
             return _answer(400, error=_MISSING)
+        name = setting_of(request.url.partition(":")[2])
         service = _service(library, request.headers[URL_HEADER])
         if service is None:
-            name = setting_of(request.url.partition(":")[2])
             return _answer(400, error=f"{name}: not a URL that Apprise knows")
         if problem := own_adapter_hint(_schemes(service)):
             return _answer(400, error=problem)
-        return _answer(200, sent=self._notified(library, service, request.body.decode()))
+        return _answer(200, sent=self._notified(library, service, request.body.decode(), name))
 
-    def _notified(self, library: "ModuleType", service: Any, text: str) -> bool:
+    def _notified(self, library: "ModuleType", service: Any, text: str, name: str) -> bool:
         """Return whether Apprise says that the service took the text."""
-        if not self._places.acquire(blocking=False):
-            raise Unavailable(f"{MOST} calls of Apprise hang already")
+        places = self._places[name]
+        if not places.acquire(blocking=False):
+            raise Unavailable(f"{MOST} calls of Apprise to {name} hang already")
         ends: list[bool] = []
 
         def notify() -> None:
@@ -65,7 +69,7 @@ class AppriseCalls:
             except Exception:  # a plugin's bug, somewhere on its way
                 ends.append(False)
             finally:
-                self._places.release()
+                places.release()
 
         thread = threading.Thread(target=notify, name="apprise", daemon=True)
         thread.start()

@@ -162,6 +162,25 @@ class Mailbox:
             return []
         return [other.id for other in self._lanes[entry.lane].out.values() if not other.more]
 
+    def blocker(self, entry: MailboxEntry) -> MailboxEntry | None:
+        """Return what of its lane must end or come back before it goes out, None for nothing."""
+        if entry.out or entry.id not in self.entries:
+            return None
+        lane = self._lanes[entry.lane]
+        busy = (other for other in lane.out.values() if not other.more)
+        first = next(busy, lane.waiting[0])
+        return None if first is entry else first
+
+    def held_up(self) -> list[tuple[MailboxEntry, int]]:
+        """Return what was put off or is tried again, with how many wait behind it; most first."""
+        waiting = (
+            (next(iter(lane.out.values()), lane.waiting[0]), len(lane.waiting) - (not lane.out))
+            for lane in self._lanes.values()
+            if lane.waiting
+        )
+        found = [(first, behind) for first, behind in waiting if behind and first.deferred]
+        return sorted(found, key=lambda one: -one[1])
+
     def only_turn(self) -> MailboxEntry | None:
         """
         Return what the holder's one open turn is on, None if it has none or several.

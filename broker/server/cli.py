@@ -327,6 +327,7 @@ def _page(data: dict[str, Any]) -> str:
         *(f"FULL:     {n} ended ones deleted early" for n in _some(data, "purged_early")),
         *(f"LOST:     {n} notices: their mailboxes are full" for n in _some(data, "notices_lost")),
         *(_paused(one) for one in data.get("paused", ())),
+        *(_held_up(one) for one in data["endpoints"] if one.get("held_up")),
         *(f"DAMAGED:  the store was set aside as {name}" for name in data["set_aside"]),
         "",
     ]
@@ -348,6 +349,14 @@ def _paused(one: dict[str, Any]) -> str:
     pair = f"{one['from']} → {one['to']}"
     lift = f"wakebus resume {one['from']} {one['to']}"
     return f"PAUSED:   {pair} until {until}: {one['reason']}; to go on: {lift}"
+
+
+def _held_up(one: dict[str, Any]) -> str:
+    told = one["held_up"]
+    more = f" ({told['lanes'] - 1} more lanes, too)" if told["lanes"] > 1 else ""
+    behind = f"{told['waiting']} for {one['name']} behind {told['behind']}{more}"
+    why = "".join(char if char.isprintable() else " " for char in told["why"])  # a receiver's words
+    return f"WAITING:  {behind}: {why}; wakebus trace {told['behind']}"
 
 
 def _events(data: dict[str, int]) -> str:

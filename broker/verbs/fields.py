@@ -38,6 +38,15 @@ def message_id(request: ClientRequest, verb: str) -> str:
     return id
 
 
+def waits_behind(hub: Hub, name: str, id: str) -> Row:
+    """Return `behind` and `behind_why` of a message that another of its lane holds up, else {}."""
+    endpoint, entry = hub.endpoints.get(name), hub.find_entry(name, id)
+    blocker = endpoint.mailbox.blocker(entry) if endpoint and entry else None
+    if blocker is None:
+        return {}
+    return {"behind": blocker.id, **({"behind_why": blocker.deferred} if blocker.deferred else {})}
+
+
 def page_start(payload: dict[str, Any], length: int) -> Cursor:
     """Return the field `after`, a cursor of `length` numbers, [] for the first page."""
     after = payload.get("after")

@@ -13,7 +13,7 @@ from wakebus.broker.protocol.delivery_state import DeliveryState
 from wakebus.broker.protocol.message import check_name
 from wakebus.broker.store import dead_letters
 from wakebus.broker.store.rows import Row
-from wakebus.broker.verbs.fields import page_limit, page_start, reply_page
+from wakebus.broker.verbs.fields import page_limit, page_start, reply_page, waits_behind
 
 
 def inbox(hub: Hub, request: ClientRequest) -> None:
@@ -30,7 +30,11 @@ def inbox(hub: Hub, request: ClientRequest) -> None:
 
 
 def _with_state(hub: Hub, name: str, row: Row) -> Row:
-    """What has gone out and is not confirmed yet is held, too."""
+    """What has gone out and is not confirmed yet is held, too; what waits says for what."""
     entry = hub.find_entry(name, row["id"])
-    out = entry is not None and entry.out and row["state"] == DeliveryState.QUEUED
+    if entry is None:
+        return row
+    out = entry.out and row["state"] == DeliveryState.QUEUED
+    put_off = {"put_off": entry.deferred} if entry.deferred and not entry.out else {}
+    row = {**row, **put_off, **waits_behind(hub, name, entry.id)}
     return {**row, "state": "held"} if out else row

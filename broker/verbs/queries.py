@@ -21,7 +21,13 @@ from wakebus.broker.protocol.message import check_name
 from wakebus.broker.store.rows import Row
 from wakebus.broker.store.stored_json import message_of, steps_of
 from wakebus.broker.store.stored_receipt import receipt_of_row
-from wakebus.broker.verbs.fields import answering, found_or_fail, message_id, unless_error
+from wakebus.broker.verbs.fields import (
+    answering,
+    found_or_fail,
+    message_id,
+    unless_error,
+    waits_behind,
+)
 from wakebus.broker.verbs.loops import describe_pause
 
 
@@ -39,6 +45,10 @@ def describe(hub: Hub, endpoint: Endpoint) -> dict[str, Any]:
         "in_hand": len(endpoint.mailbox.out),
         "seen": hub.wall_time(endpoint.seen),
     }
+    if held_up := endpoint.mailbox.held_up():
+        first, behind = held_up[0]
+        data["held_up"] = {"behind": first.id, "waiting": behind, "why": first.deferred}
+        data["held_up"]["lanes"] = len(held_up)
     if holder:
         data |= {"pid": holder.process.pid, "beat_age_s": round(max(0.0, now - holder.beat), 1)}
     return data
@@ -118,7 +128,8 @@ def _traced(hub: Hub, row: Row) -> dict[str, Any]:
     entry = hub.find_entry(row["endpoint"], row["id"])
     # Its steps may have become too long for the newest ones.
     last = {"put_off": entry.deferred, "work": entry.work} if entry else {}
-    return told | {name: word for name, word in last.items() if word}
+    behind = waits_behind(hub, row["endpoint"], row["id"])
+    return told | behind | {name: word for name, word in last.items() if word}
 
 
 def _within_limits(messages: list[dict[str, Any]]) -> dict[str, Any]:

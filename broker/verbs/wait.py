@@ -24,7 +24,7 @@ from wakebus.broker.protocol.delivery_state import DeliveryState, receipt_word
 from wakebus.broker.store.rows import Row
 from wakebus.broker.store.store import Store
 from wakebus.broker.store.stored_receipt import receipt_of_row
-from wakebus.broker.verbs.fields import answering, fail_unknown
+from wakebus.broker.verbs.fields import answering, fail_unknown, waits_behind
 
 WANTS: Final = {"delivered": "delivered", "handled": "handled", "answer": "answered"}
 MAX_WAIT_S: Final = 86400.0
@@ -99,8 +99,9 @@ def _time_out(hub: Hub, waiter: Waiter) -> None:
         row, claimed = (None, None) if isinstance(result, WakebusError) else result
         state = receipt_of_row(row)["state"] if row else "unknown"
         text = f"{waiter.id} is {state}, not yet {WANTS[waiter.want]}"
-        text += f"{_away(hub, row)}{_failed(hub, row)}"
-        data = {"id": waiter.id, "state": state}
+        behind = waits_behind(hub, row["endpoint"], row["id"]) if row else {}
+        text += f"{_away(hub, row)}{_failed(hub, row)}{_behind(behind)}"
+        data = {"id": waiter.id, "state": state, **behind}
         if row and row["failures"]:
             data |= {"failures": row["failures"], "failed": row["failed"]}
         if waiter.want == "answer" and claimed:
@@ -122,6 +123,14 @@ def _away(hub: Hub, row: Row | None) -> str:
     if endpoint is not None and hub.live(endpoint):
         return ""
     return f"; {row['endpoint']} is away and gets it when it comes"
+
+
+def _behind(behind: Row) -> str:
+    """Return for which message it waits, and why, "" where there is none."""
+    if not behind:
+        return ""
+    why = f", put off by its receiver: {behind['behind_why']}" if "behind_why" in behind else ""
+    return f"; it waits behind {behind['behind']}{why}"
 
 
 def _failed(hub: Hub, row: Row | None) -> str:

@@ -161,3 +161,35 @@ def test_status(broker: Broker, peers: MakePeer) -> None:
         "paused": [],
         "events": dict.fromkeys(("in", "bytes_in", "out", "bytes_out", "missed", "dropped"), 0),
     }
+
+
+def test_what_waits_behind_another_says_so(peer: Peer, other: Peer, name: str) -> None:
+    """PROTOCOL-10.13: which one and why, in inbox, trace, status, list and a wait that ends."""
+    other.register(name)
+    first = peer.send(name, "first")["id"]
+    delivery = other.take()
+    second, third = (peer.send(name, text)["id"] for text in ("second", "third"))
+    (row,) = (row for row in peer.ask("inbox", name=name)["messages"] if row["id"] == third)
+    assert row["behind"] == first and "behind_why" not in row
+    other.say("later", delivery, after_s=600, reason="no route to host")
+    said = {"behind": first, "behind_why": "no route to host"}
+    rows = peer.ask("inbox", name=name)["messages"]
+    assert [row.get("behind") for row in rows] == [None, first, first]
+    assert rows[0]["put_off"] == "no route to host" and said.items() <= rows[2].items()
+    (traced,) = peer.ask("trace", id=second)["messages"]
+    assert said.items() <= traced.items()
+    error = peer.error("wait", id=third, state="handled", timeout=0)
+    assert f"waits behind {first}" in error.text and "no route to host" in error.text
+    assert error.data["behind"] == first
+    for verb in ("status", "list"):
+        (one,) = (one for one in peer.ask(verb)["endpoints"] if one["name"] == name)
+        assert one["held_up"] == {
+            "behind": first,
+            "why": "no route to host",
+            "waiting": 2,
+            "lanes": 1,
+        }
+    peer.ask("cancel", id=first)
+    assert other.take()["message"]["id"] == second
+    (traced,) = peer.ask("trace", id=second)["messages"]
+    assert "behind" not in traced

@@ -6,6 +6,8 @@ what a gateway says by itself.
 """
 
 import argparse
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from wakebus.broker import Client
@@ -13,7 +15,7 @@ from wakebus.broker.system.text_table import Column
 from wakebus.plugin.cli import notify
 from wakebus.plugin.cli.bus.dead import age_text
 from wakebus.plugin.cli.command import Command
-from wakebus.plugin.cli.output import OK, Parser, Usage, echo, echo_json, echo_table
+from wakebus.plugin.cli.output import OK, Parser, Usage, echo, echo_json, echo_table, one_line
 
 COLUMNS: Final = (
     Column("ID", whole=True),
@@ -24,6 +26,7 @@ COLUMNS: Final = (
     Column("CHANNEL"),
     Column("TEXT", text=True),
 )
+SHOWN: Final = 5  # lanes that wait
 WHOSE: Final = Column("ENDPOINT")
 
 
@@ -51,6 +54,8 @@ def run(args: argparse.Namespace) -> int:
     if found:
         whose = [] if args.endpoint else [WHOSE]
         echo_table((*whose, *COLUMNS), [[one["to"]] * len(whose) + _row(one) for one in found])
+        for line in held_up(found):
+            echo(one_line(line))
     else:
         of = f" for {args.endpoint}" if args.endpoint else ""
         echo(f"nothing is {'uncertain' if args.uncertain else 'there'}{of}")
@@ -61,6 +66,19 @@ def _rows(client: Client, name: str, args: argparse.Namespace) -> list[dict[str,
     rows = client.inbox(name, all=args.all or args.uncertain)
     maybe = (one for one in rows if not args.uncertain or one.get("result") == "uncertain")
     return [{**one, "to": name} for one in maybe]
+
+
+def held_up(found: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield a line for each that was put off, with why and how many wait for it; most first."""
+    behind = Counter(one["behind"] for one in found if one.get("behind"))
+    why = {one["id"]: one["put_off"] for one in found if one.get("put_off")}
+    why |= {one["behind"]: one["behind_why"] for one in found if one.get("behind_why")}
+    ids = sorted(why, key=lambda id: -behind[id])
+    for id in ids[:SHOWN]:
+        others = f", {behind[id]} behind it" if behind[id] else ""
+        yield f"{id} waits{others}: {why[id]}"
+    if len(ids) > SHOWN:
+        yield f"… and {len(ids) - SHOWN} more; all of one: wakebus trace ID"
 
 
 def _row(one: dict[str, Any]) -> list[str]:

@@ -35,6 +35,8 @@ def trace_lines(messages: Sequence[Traced], asked: str) -> list[str]:
         lines.append(pad + _head(message, asked))
         for step in _without_repeats(steps(message)):
             lines.append(f"{pad}  {clock_text(step.t)}  {step.what:9} {step.detail}".rstrip())
+        if message.get("behind"):
+            lines.append(f"{pad}  {'now':12}  {'waits':9} {_behind(message)}")
     return lines
 
 
@@ -87,6 +89,11 @@ def steps(message: Traced) -> list[Step]:
     order += [(max(held, min(step.t, ended)), 1, step) for step in theirs]
     order += [(step.t, 2, step) for step in found[-1:]]
     return [step for _, _, step in sorted(order, key=lambda entry: entry[:2])]
+
+
+def _behind(message: Traced) -> str:
+    why = f": {_short(message['behind_why'])}" if message.get("behind_why") else ""
+    return f"behind {_short(message['behind'])}, which comes first in its lane{why}"
 
 
 def _without_repeats(found: Sequence[Step]) -> Iterator[Step]:

@@ -133,8 +133,9 @@ def _ago(at: Any, now: float) -> str:
 
 def _held_up(state: Mapping[str, Any], now: float) -> Iterator[str]:
     if state.get("circuit", "closed") != "closed":
+        where = f" to {state['hosts']}" if state.get("hosts") else ""
         why = f": {state['why']}" if state.get("why") else ""
-        yield f"circuit {state['circuit']}{_left(state.get('until'), now)}{why}"
+        yield f"circuit {state['circuit']}{where}{_left(state.get('until'), now)}{why}"
     if isinstance(chats := state.get("chats_held"), int) and chats > 0:
         yield f"{chats} chats do not answer" if chats > 1 else "one chat does not answer"
     if (throttled := _left(state.get("throttled_until"), now)) and throttled.strip():

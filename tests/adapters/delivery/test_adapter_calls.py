@@ -150,3 +150,44 @@ def test_ways_elsewhere() -> None:
 
     found = chat(Formats()).ways_elsewhere(TEXT, "first", ["first", "second", "last"])
     assert found == ["second"]
+
+
+@pytest.mark.parametrize(
+    ("token", "env", "host"),
+    [
+        (
+            "webhook:ci",
+            {"WEBHOOK_CI_URL": "https://Hooks.Example:8443/s3cret?x"},
+            "hooks.example:8443",
+        ),
+        ("webhook:ci", {}, ""),
+        ("apprise:ops", {"APPRISE_URL_OPS": "pover://user@s3cret"}, "apprise:ops"),
+        ("apprise:ops", {}, ""),
+        (
+            "slack:webhook",
+            {"SLACK_WEBHOOK_URL": "https://hooks.slack.com/services/s"},
+            "hooks.slack.com",
+        ),
+        ("slack:C0123456789", {"SLACK_BOT_TOKEN": "xoxb-1"}, "slack.com"),
+        (
+            "dingtalk:cidA",
+            {"DINGTALK_CLIENT_ID": "i", "DINGTALK_CLIENT_SECRET": "s"},
+            "api.dingtalk.com",
+        ),
+        ("ntfy:builds", {"NTFY_SERVER_URL": "https://ntfy.house"}, "ntfy.house"),
+        ("console:team", {}, ""),
+    ],
+)
+def test_host(token: str, env: dict[str, str], host: str) -> None:
+    """ADP-6.37, ADP-3.11: by the request's URL, else by the adapter; never a secret."""
+    assert GuardedAdapter.resolve(parse(token), env).host(TEXT) == host
+
+
+def test_a_bug_in_host() -> None:
+    """ADP-5.5: then the host is not known, and the delivery goes on."""
+
+    class Hosted(Probe):
+        def host(self, target: Target) -> str:
+            raise KeyError("hush")
+
+    assert chat(Hosted()).host(TEXT) == ""

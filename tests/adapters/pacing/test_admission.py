@@ -19,7 +19,7 @@ from wakebus.adapters.errors import (
     Unavailable,
     Uncertain,
 )
-from wakebus.adapters.pacing.admission import AdmissionControl, Permit
+from wakebus.adapters.pacing.admission import MAX_HOSTS, AdmissionControl, Permit
 from wakebus.adapters.platforms.console import Console
 
 SENT = ChannelResult("sent", "chatty", "chatty:a")
@@ -40,12 +40,14 @@ class Host:
             lambda: env or {}, ticks=lambda: self.now, wall=lambda: 77.4
         )
 
-    def permit(self, key: str, chat: str = "a") -> Permit:
-        return self.control.permit(Target("chatty", chat), Chatty.capabilities.limits, key)
+    def permit(self, key: str, chat: str = "a", host: str = "") -> Permit:
+        return self.control.permit(Target("chatty", chat), Chatty.capabilities.limits, key, host)
 
-    def try_one(self, key: str, chat: str = "a", error: DeliveryError | None = None) -> float:
+    def try_one(
+        self, key: str, chat: str = "a", error: DeliveryError | None = None, host: str = ""
+    ) -> float:
         """Return 0.0 if it went out, and ended with `error`; else the wait."""
-        permit, result = self.permit(key, chat), SENT
+        permit, result = self.permit(key, chat, host), SENT
         try:
             permit.enter()
             permit.report(error)
@@ -128,6 +130,45 @@ def test_two_silent_chats_open_the_platforms_circuit() -> None:
     close(probe, SENT)
     assert host.state()["circuit"] == "closed" and "why" not in host.state()
     assert host.try_one("x", "d") == 0.0
+
+
+def test_a_dead_host_holds_no_other(caplog: pytest.LogCaptureFixture) -> None:
+    """ADP-6.37: a circuit is a host's: its chats wait, those of others go; the state names it."""
+    host, dead = Host({"CHATTY_RATE_CHAT": "off"}), "dead.example"
+    for n in range(6):
+        host.try_one(f"k{n}", "ab"[n % 2], Unavailable("refused"), dead)
+    assert host.try_one("x", "c", host=dead) > 0
+    for n in range(20):
+        assert host.try_one(f"l{n}", "d", host="lives.example") == 0.0
+    state = host.state()
+    assert (state["circuit"], state["hosts"]) == ("open", dead)
+    assert "dead.example: no answer several times" in caplog.text
+    with pytest.raises(Held, match=r"dead\.example gave no answer several times"):
+        host.permit("y", "e", dead).enter()
+    # Of the chat that moved to another host nothing is known there.
+    assert host.try_one("z", "a", host="lives.example") == 0.0
+    host.now = 5.0
+    assert host.try_one("probe", "a", host=dead) == 0.0
+    assert "hosts" not in host.state() and host.state()["circuit"] == "closed"
+
+
+def test_a_host_that_hangs_takes_no_others_places() -> None:
+    """ADP-6.37, ADP-6.22: 32 requests under way to one host are in nobody else's way."""
+    host = Host({"CHATTY_RATE_CHAT": "off"})
+    for n in range(32):
+        host.permit(f"k{n}", f"c{n}", "dead.example").enter()
+    with pytest.raises(Held, match=r"dead\.example: many requests are under way"):
+        host.permit("more", "more", "dead.example").enter()
+    assert host.try_one("other", "other", host="lives.example") == 0.0
+
+
+def test_hosts_are_bounded() -> None:
+    """Rule 5: those with nothing under way are forgotten, the oldest first."""
+    host = Host({"CHATTY_RATE_CHAT": "off"})
+    host.permit("busy", "busy", "busy.example").enter()
+    for n in range(MAX_HOSTS + 10):
+        assert host.try_one(f"k{n}", "a", host=f"h{n}.example") == 0.0
+    assert len(host.control._bulkheads) == MAX_HOSTS + 1
 
 
 def test_one_silent_chat_holds_only_itself() -> None:

@@ -63,3 +63,17 @@ def test_many_who_wait() -> None:
     assert waits == sorted(waits) and waits[-1] == LONGEST_S
     bulkhead.release("k0", 100.0)
     assert bulkhead.wait("more", 100.5) == 0.0
+
+
+def test_several_hosts_that_hang() -> None:
+    """ADP-6.37: together they leave a quarter; a host that is not tried yet gets its first."""
+    dead, other, fresh = full(), Bulkhead(), Bulkhead()
+    other.acquire("o1")
+    silent = dead.silent(100.0) + other.silent(100.0)
+    assert silent == MOST + 1 and other.wait("o2", 100.0, silent) == 0.0
+    assert other.wait("o2", 100.0, MOST_FRESH) > 0 and other.wait("o1", 100.0, MOST_FRESH) == 0.0
+    assert Bulkhead().wait("first", 100.0, 64) == 0.0
+    fresh.release("", 100.0)
+    fresh.acquire("f1")
+    assert fresh.silent(100.5) == 0 and fresh.wait("f2", 100.5, 64) == 0.0
+    assert fresh.silent(102.0) == 1

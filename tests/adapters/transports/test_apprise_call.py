@@ -9,7 +9,7 @@ from threading import Thread
 import pytest
 
 from fakes.webhook_receiver import WebhookReceiver, receiving
-from wakebus.adapters.base import ChannelResult, Outgoing
+from wakebus.adapters.base import ChannelResult, Outgoing, Request
 from wakebus.adapters.channel import parse
 from wakebus.adapters.delivery.adapter_calls import GuardedAdapter
 from wakebus.adapters.delivery.context import DeliveryContext
@@ -73,6 +73,17 @@ def test_too_many_that_hang(receiver: WebhookReceiver, monkeypatch: pytest.Monke
     calls = AppriseCalls(1.0)
     words = [send(json_url(receiver), calls=calls).result for _ in range(2)]
     assert words == ["uncertain", "not_sent"] and len(receiver.got) <= 1
+
+
+def test_one_name_that_hangs(receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """ADP-21.5, ADP-6.37: the threads of one name are no other's."""
+    monkeypatch.setattr(apprise_call, "MOST", 1)
+    receiver.go.clear()
+    calls = AppriseCalls(1.0)
+    assert send(json_url(receiver), calls=calls).result == "uncertain"
+    receiver.go.set()
+    request = Request("apprise:other", b"hi", {"Secret-URL": json_url(receiver)})
+    assert calls(request).body == b'{"sent": true}'
 
 
 def test_redirects(receiver: WebhookReceiver) -> None:

@@ -120,6 +120,25 @@ def test_what_holds_a_lane_up_is_known() -> None:
     assert box.waits_behind(third) == ("", "")
 
 
+def test_what_a_message_waits_behind() -> None:
+    """PROTOCOL-10.13: what of its lane is in hand, was put off, or simply came before it."""
+    box = filled("a", "a", "a", "b")
+    first, second, third, other = box.entries.values()
+    assert (box.blocker(first), box.blocker(third), box.blocker(other)) == (None, first, None)
+    box.take_next(0)
+    assert box.blocker(first) is None and box.blocker(second) is first
+    assert box.held_up() == []
+    box.defer("m1", "429", held_until=5.0)
+    assert box.blocker(second) is box.blocker(third) is first
+    assert box.held_up() == [(first, 2)]
+    assert take_all(box, 5.0) == ["m4", "m1"]
+    box.allow_more("m1")  # it is in nobody's way: the next one is
+    assert box.blocker(second) is None and box.blocker(third) is second
+    first.state = DeliveryState.HANDLED
+    box.remove("m1")
+    assert box.held_up() == [] and box.blocker(first) is None
+
+
 def test_later_twice_counts_from_the_second() -> None:
     """PROTOCOL-6.7: an older release does not open the lane early."""
     box = filled("a")

@@ -3,8 +3,10 @@
 import re
 import threading
 
+from fakes.broker import until
 from fakes.desk import Desk
-from wakebus.broker import Delivery, Outcome
+from wakebus.broker import Delivery, Later, Outcome
+from wakebus.plugin.cli.bus.inbox import held_up
 
 
 def test_what_waits_and_what_is_in_hand(desk: Desk, name: str) -> None:
@@ -96,3 +98,33 @@ def test_all_that_a_chat_may_have(desk: Desk, name: str) -> None:
     found = desk.wakebus("inbox", "--uncertain", "--json").json["messages"]
     mine = [one["to"] for one in found if one["to"].startswith(name)]
     assert sorted(mine) == [f"{name}-courier", f"{name}-gw"]
+
+
+def test_a_text_behind_a_stuck_one(desk: Desk, name: str) -> None:
+    """PROTOCOL-10.13: inbox, trace, status and --wait say which one, and why."""
+
+    def handler(delivery: Delivery) -> Outcome:
+        return Later(600, "no route\x1b[2J to host")
+
+    with desk.client() as bus:
+        bus.register(name, handler)
+        first = desk.sent("--to", name, "--from", "me", "stuck")["id"]
+        until(lambda: "put_off" in next(iter(bus.trace(first))))
+        for n in (1, 2):
+            desk.sent("--to", name, "--from", "me", "--id", f"{name}-{n}", "behind it")
+        out = desk.wakebus("inbox", name).out
+        assert f"{first} waits, 2 behind it: no route" in out.splitlines()[-1]
+        assert f"behind {first}" in desk.wakebus("trace", f"{name}-2").out
+        assert f"2 for {name} behind {first}" in desk.run("hermes-busd", "status").out
+        done = desk.notify("--to", name, "--from", "me", "--wait", "0.1", "third")
+        assert done.status == 4 and f"behind {first}" in done.err and "no route" in done.err
+        assert "\x1b" not in out + done.both + desk.run("hermes-busd", "status").out
+
+
+def test_very_many_lanes_that_wait() -> None:
+    """The first five are named, those with most behind them first."""
+    put_off = [{"id": f"m{n}", "put_off": "429"} for n in range(9)]
+    lines = list(held_up([*put_off, {"id": "x", "behind": "m8", "behind_why": "429"}]))
+    assert lines[0] == "m8 waits, 1 behind it: 429" and lines[1] == "m0 waits: 429"
+    assert lines[5:] == ["… and 4 more; all of one: wakebus trace ID"]
+    assert list(held_up([{"id": "x", "behind": "y"}])) == []  # it is in hand, as its row says
