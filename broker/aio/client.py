@@ -94,6 +94,7 @@ class AsyncClient(ClientStatus):
     ask = _async_call(Calls.ask)
     wait = _async_call(Calls.wait)
     wait_answer = _async_call(Calls.wait_answer)
+    reply = _async_call(Calls.reply)
     cancel = _async_call(Calls.cancel)
     resume = _async_call(Calls.resume)
     read = _async_call(Calls.read)

@@ -160,6 +160,33 @@ class Calls:
         token, delivery = fields.get("token"), self._cause(*map(fields.get, CAUSES))
         return (yield from _answer(_waiting(stored.id, "answer", left, token, delivery)))
 
+    def reply(
+        self, id: str, text: str, *, by: str | None = None, answer: str | None = None
+    ) -> Call[Receipt]:
+        """
+        Answer message `id`, which its receiver showed to a person, in the name of that receiver.
+
+        `by`: who does. `answer`: the answer's own id, to send again what was undecided. Return the
+        answer's receipt; `waiting`: how many waited for it. Raises Refused where no person is asked
+        (any more), and as `send` does.
+        """
+        asked = yield from self.read(id)
+        now = time.time()
+        channel = {"channel": asked.channel} if asked.channel else {}
+        message = {
+            "id": answer or self._ids.new(now),
+            "ts": now,
+            "from": asked.to,
+            "to": asked.sender,
+            "body": {"type": "answer", "text": text, **channel},
+            "reply_to": id,
+            **_given(session=asked.session),
+        }
+        checked = messages.from_wire(message)
+        payload = {"message": checked.to_wire(), **_given(by=by or None)}
+        stored = yield BrokerRequest("reply", payload, id=checked.id)
+        return receipt(stored, checked.to)
+
     def _cause(self, *said: object) -> "Arrival | None":
         """Return the delivery whose handler calls, None where the caller said a cause or none."""
         return None if any(said) else self._in_hand()

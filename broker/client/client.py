@@ -69,6 +69,7 @@ class Client(ClientStatus):
     ask = _sync_call(Calls.ask)
     wait = _sync_call(Calls.wait)
     wait_answer = _sync_call(Calls.wait_answer)
+    reply = _sync_call(Calls.reply)
     cancel = _sync_call(Calls.cancel)
     resume = _sync_call(Calls.resume)
     read = _sync_call(Calls.read)

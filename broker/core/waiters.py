@@ -15,7 +15,7 @@ from wakebus.broker.store.rows import Row
 from wakebus.broker.store.store import Store
 from wakebus.broker.store.stored_json import message_of, outcome_of
 from wakebus.broker.store.stored_receipt import receipt_of_row
-from wakebus.broker.system.processes import process_of
+from wakebus.broker.system.processes import has_ended, process_of
 
 K = TypeVar("K")
 RowAndAnswer = tuple[Row | None, Row | None]
@@ -55,6 +55,12 @@ def add_waiter(hub: Hub, waiter: Waiter) -> None:
     if waiter.turn is not None:
         waiter.process = process_of(waiter.request.pid)
         hub.turn_waits.setdefault(waiter.turn, {})[waiter] = None
+
+
+def count_waiters(hub: Hub, id: str, want: str) -> int:
+    """Return how many wait for that of message `id`, without those whose process has ended."""
+    found = (one for one in hub.waiters.get(id, ()) if one.want == want)
+    return sum(not has_ended(process_of(one.request.pid)) for one in found)
 
 
 def forget_waiter(hub: Hub, waiter: Waiter) -> None:

@@ -55,6 +55,11 @@ _OPEN: Final = {
 }
 
 
+def awaits_reply(outcome: Mapping[str, Any] | None) -> bool:
+    """Whether an outcome says that a person was shown the message, who answers by `reply`."""
+    return (outcome or {}).get("awaits") == "reply"
+
+
 def channel_results(outcome: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return what an outcome tells of texts for chats: `channel`, `actions`, `failure_told`."""
     actions = outcome.get("actions")

@@ -25,7 +25,8 @@ class Receipt(NamedTuple):
     `failed` whether it was worked on).
     `claimed`: an answer whose sender is not proven, so it ends nobody's wait. `told`: of one that
     was cancelled in its holder's hands, whether that was told to end it. `in_doubt`: of one that is
-    dead, whether work on it may have been done, so that `retry` wants `force`.
+    dead, whether work on it may have been done, so that `retry` wants `force`. `waiting`: of a
+    person's answer, how many waited for it when it came.
     """
 
     id: str
@@ -39,6 +40,7 @@ class Receipt(NamedTuple):
     claimed: bool = False
     told: bool = False
     in_doubt: bool = False
+    waiting: int = 0
 
     @property
     def failed(self) -> bool:
@@ -68,6 +70,7 @@ def receipt(reply: Mapping[str, Any], to: str = "") -> Receipt:
             reply.get("claimed") is True,
             reply.get("told") is True,
             reply.get("in_doubt") is True,
+            int(reply.get("waiting", 0)),
         )
     except (KeyError, TypeError, ValueError) as exc:
         raise BadMessage(f"the broker's receipt is not one: {exc}") from exc

@@ -13,11 +13,12 @@ from typing import Any, Final, NamedTuple
 
 from wakebus.broker.protocol.delivery_state import DEATHS, ENDS, NEXT, DeliveryEvent, DeliveryState
 from wakebus.broker.protocol.message import DEFAULT_TTL_S
+from wakebus.broker.protocol.outcome import awaits_reply
 from wakebus.broker.store.dead_letter_history import channel_result, channel_step, in_doubt
 from wakebus.broker.store.row_check import clean_row, row_of, unusable
 from wakebus.broker.store.rows import Row
 from wakebus.broker.store.schema import DEAD, DIED
-from wakebus.broker.store.stored_json import message_of
+from wakebus.broker.store.stored_json import message_of, outcome_of
 
 Cursor = list[Any]
 
@@ -279,7 +280,9 @@ def _boxed(db: sqlite3.Connection, row: Row) -> Row:
     told = {"id": row["id"], "from": row["sender"], "type": row["type"], "state": row["state"]}
     told |= {"accepted": row["accepted"], "size": row["size"], "claimed": bool(row["claimed"])}
     if row["done"] is not None:
-        told |= {"ended": row["done"], "silent": bool(rest["silent"])}
+        awaits = rest["silent"] and awaits_reply(outcome_of(rest["outcome"]))
+        told |= {"ended": row["done"], "silent": bool(rest["silent"]) and not awaits}
+        told |= {"awaits": "reply"} if awaits else {}
     message = message_of(rest["message"], row["id"]) or {"body": {}}
     whose = {"channel": message["body"].get("channel"), "session": message.get("session")}
     whose["result"] = str(channel_result(rest["outcome"]).get("result", ""))[:LINE]

@@ -176,6 +176,10 @@ class Store:
             (claimed, id),
         )
 
+    def take_from_inbox(self, id: str) -> None:
+        """Leave message `id`, which has ended, in nobody's inbox any more."""
+        self._db.execute("UPDATE message SET silent=0 WHERE id=?", (id,))
+
     def mark(self, id: str, line: str, *, log_bytes: int = LOG_BYTES, **columns: Any) -> None:
         """Set columns of an open message; append a line to its log while that is short."""
         names, (which, place) = "".join(f"{name}=?, " for name in columns), row_of(id)

@@ -6,7 +6,7 @@ The table of verbs. One file for each group of requests: check, decide, reply; n
     inbox          what a name has               dead_letters  dead, retry, purge
     queries        list, trace, read, status     cancel        what waits or is in hand
     loops          resume                        stop          the end of the broker
-    fields         what several of them read
+    reply          a person's answer             fields        what several of them read
 """
 
 from collections.abc import Callable
@@ -23,6 +23,7 @@ from wakebus.broker.verbs import (
     loops,
     queries,
     registration,
+    reply,
     send,
     stop,
     wait,
@@ -35,6 +36,7 @@ VERBS: Final[dict[str, Verb]] = {
     "unregister": registration.unregister,
     "beat": registration.beat,
     "send": send.send,
+    "reply": reply.reply,
     "wait": wait.wait,
     "got": acks.got,
     "started": acks.started,

@@ -27,7 +27,13 @@ from wakebus.broker.protocol.delivery_state import (
     receipt_word,
 )
 from wakebus.broker.protocol.message import MAX_HOPS, MAX_PATH, check_name
-from wakebus.broker.protocol.outcome import MAX_LATER_S, MAX_OUTCOME, MAX_REASON, WORK
+from wakebus.broker.protocol.outcome import (
+    MAX_LATER_S,
+    MAX_OUTCOME,
+    MAX_REASON,
+    WORK,
+    awaits_reply,
+)
 from wakebus.broker.store.rows import STARTED_LOG_BYTES
 
 MAX_FAILURES: Final = 1_000_000  # that a client may say there were
@@ -210,13 +216,15 @@ def _finish(
     endpoint.mailbox.adopt(id)
     entry.state = NEXT.get((entry.state, event), entry.state)
     columns: dict[str, Any] = {"state": state, "outcome": outcome, "reason": reason, "token": None}
-    if (
-        state is DeliveryState.HANDLED
-        and (request.payload.get("outcome") or {}).get("wake") == "silent"
-    ):
-        columns["silent"] = True  # it lies in the inbox for whoever looks
+    if state is DeliveryState.HANDLED and _stays_in_inbox(entry, request.payload.get("outcome")):
+        columns["silent"] = True
     quiet = entry.quiet if entry.cancelled else quiet
     commit_end(hub, endpoint, entry, line, answer, quiet=quiet, **columns)
+
+
+def _stays_in_inbox(entry: MailboxEntry, outcome: Mapping[str, Any] | None) -> bool:
+    """Whether it lies there for whoever looks: taken silently, or a person is to answer it."""
+    return (outcome or {}).get("wake") == "silent" or (entry.asks and awaits_reply(outcome))
 
 
 def later(hub: Hub, request: ClientRequest) -> None:

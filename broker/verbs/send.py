@@ -6,6 +6,8 @@ to do, and nothing of it is stored.
 """
 
 import logging
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import msgspec
 
@@ -29,6 +31,7 @@ from wakebus.broker.protocol import message as messages
 from wakebus.broker.protocol.delivery_state import DeliveryState
 from wakebus.broker.protocol.message import Message
 from wakebus.broker.store.rows import Put, Row
+from wakebus.broker.store.store import Operation
 from wakebus.broker.store.stored_receipt import receipt_of_row
 from wakebus.broker.verbs.fields import answering
 from wakebus.broker.verbs.loops import describe_pause, loop_error
@@ -41,6 +44,26 @@ def send(hub: Hub, request: ClientRequest) -> None:
     payload = request.payload
     given = messages.from_wire(payload.get("message"), msgspec.json.encode)
     message, claimed = _origin(hub, request, given)
+    by = {"by": message.sender, "pid": request.pid, "claimed": claimed}
+    accept_message(hub, request, message, by, claimed=claimed)
+
+
+def accept_message(
+    hub: Hub,
+    request: ClientRequest,
+    message: Message,
+    by: Mapping[str, Any],
+    *,
+    claimed: bool,
+    store_by: Callable[[Put], Operation] = lambda put: put,
+    more: Mapping[str, Any] = {},
+) -> None:
+    """
+    Store `message`, answer with its receipt and `more`, send it on its way.
+
+    `by`: who gave it, for its steps. `store_by`: what stores it, where more is to be looked at.
+    """
+    payload = request.payload
     for field, name in (("from", message.sender), ("to", message.to)):
         check_not_reserved(name, field)
     if hub.store.full():
@@ -59,7 +82,8 @@ def send(hub: Hub, request: ClientRequest) -> None:
         blob,
         now,
         now + message.ttl_s,
-        log=_first_lines(hub, request, message, claimed, ahead, hub.live(endpoint)),
+        log=hub.log_line("accepted", **by)
+        + hub.log_line("queued", live=hub.live(endpoint), ahead=ahead),
         known=known,
         full=endpoint.full(hub.settings, len(blob)),
         asks=asks,
@@ -80,9 +104,9 @@ def send(hub: Hub, request: ClientRequest) -> None:
             _pause(hub, met, message.id)
         elif guarded and not met and not stored:
             hub.loops.discount(message)
-        _stored(hub, request, endpoint, put, result, ahead)
+        _stored(hub, request, endpoint, put, result, {**more, "ahead": ahead})
 
-    hub.store.submit(put, answering(hub, request, done), len(blob))
+    hub.store.submit(store_by(put), answering(hub, request, done), len(blob))
 
 
 def _origin(hub: Hub, request: ClientRequest, message: Message) -> tuple[Message, bool]:
@@ -122,20 +146,13 @@ def _pause(hub: Hub, pair: PausedPair, id: str) -> None:
         hub.events.announce_loop({"id": id, **describe_pause(hub, pair)})
 
 
-def _first_lines(
-    hub: Hub, request: ClientRequest, message: Message, claimed: bool, ahead: int, live: bool
-) -> str:
-    accepted = hub.log_line("accepted", by=message.sender, pid=request.pid, claimed=claimed)
-    return accepted + hub.log_line("queued", live=live, ahead=ahead)
-
-
 def _stored(
     hub: Hub,
     request: ClientRequest,
     endpoint: Endpoint,
     put: Put,
     result: Row | WakebusError,
-    ahead: int,
+    more: Mapping[str, Any],
 ) -> None:
     if isinstance(result, UnknownTarget):
         hub.fail(request, hub.unknown_target(put.message.to, **result.data))
@@ -147,7 +164,7 @@ def _stored(
     live = hub.live(endpoint)
     if result["fresh"] and result["state"] == DeliveryState.QUEUED:
         hub.enter(endpoint, MailboxEntry.of_put(put, result["seq"], hub.clock.mono()))
-    told = {**receipt_of_row(result), "to": put.message.to, "live": live, "ahead": ahead}
+    told = {**receipt_of_row(result), "to": put.message.to, "live": live, **more}
     if put.claimed and put.message.type == "answer" and put.message.reply_to is not None:
         told["claimed"] = True  # it ends no wait
     # The receipt goes first: on a burst the sender's next message waits for it.

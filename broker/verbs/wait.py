@@ -21,8 +21,10 @@ from wakebus.broker.core.waiters import (
 from wakebus.broker.duration import seconds_text
 from wakebus.broker.errors import BadMessage, Busy, TimedOut, WakebusError
 from wakebus.broker.protocol.delivery_state import DeliveryState, receipt_word
+from wakebus.broker.protocol.outcome import awaits_reply
 from wakebus.broker.store.rows import Row
 from wakebus.broker.store.store import Store
+from wakebus.broker.store.stored_json import outcome_of
 from wakebus.broker.store.stored_receipt import receipt_of_row
 from wakebus.broker.verbs.fields import answering, fail_unknown, waits_behind
 
@@ -100,7 +102,7 @@ def _time_out(hub: Hub, waiter: Waiter) -> None:
         state = receipt_of_row(row)["state"] if row else "unknown"
         text = f"{waiter.id} is {state}, not yet {WANTS[waiter.want]}"
         behind = waits_behind(hub, row["endpoint"], row["id"]) if row else {}
-        text += f"{_away(hub, row)}{_failed(hub, row)}{_behind(behind)}"
+        text += f"{_away(hub, row)}{_failed(hub, row)}{_behind(behind)}{_unread(waiter.want, row)}"
         data = {"id": waiter.id, "state": state, **behind}
         if row and row["failures"]:
             data |= {"failures": row["failures"], "failed": row["failed"]}
@@ -131,6 +133,13 @@ def _behind(behind: Row) -> str:
         return ""
     why = f", put off by its receiver: {behind['behind_why']}" if "behind_why" in behind else ""
     return f"; it waits behind {behind['behind']}{why}"
+
+
+def _unread(want: str, row: Row | None) -> str:
+    """Return that a person was shown it and has not replied, "" where nobody is to."""
+    if want != "answer" or row is None or not awaits_reply(outcome_of(row["outcome"])):
+        return ""
+    return f"; it was shown at {row['endpoint']}, where no person has replied yet"
 
 
 def _failed(hub: Hub, row: Row | None) -> str:

@@ -16,6 +16,7 @@ from wakebus.plugin.cli import output
 VERBS: Final = {
     "listen": ("bus.listen", "receive an endpoint's messages: print, commands, an agent"),
     "ask": ("bus.ask", "send a directive and print the answer"),
+    "reply": ("bus.reply", "answer a question that a listener has shown"),
     "send": ("chats.send", "send a text or a file to a chat and print the result"),
     "channels": ("chats.channels", "show what is set up for chats, and check it"),
     "publish": ("bus.publish", "publish an event on a topic"),

@@ -161,7 +161,7 @@ class Dispatch:
             job = self._take_turn(delivery, chosen, outcome["actions"])
             outcome |= {"wake": chosen.wake, **job.outcome}
         elif delivery.asks:
-            outcome["answered"] = False  # nobody need wait any longer
+            outcome |= self._report.report_question(delivery.message, chosen, outcome["actions"])
         if command:
             command.join()
         self._report.report_commands(delivery.message, outcome["actions"])
@@ -314,6 +314,7 @@ class Dispatch:
         items = [job.item for job in ours]
         waiting, text = build_prompt(waiting, items, self._host.prompt_limit, marker)
         timeout = last.plan.rule.turn_timeout_s if last.plan.rule else None
+        self._report.report_begin(last)
         order = TurnRequest(session, ours, text, marker, token, cancel, timeout)
         turn = self._host.turn(order)
         told: OutcomeFields = {**self._host.answer(order, turn)} if turn.answer else {}

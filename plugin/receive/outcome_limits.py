@@ -2,8 +2,8 @@
 What is told of a message, made to fit: an outcome has 16 KiB, and too much would be no outcome.
 
 Rule 1: pure. Rule 2: what is short is never cut: which rule, what was done, whether it worked; long
-texts lose their beginning, long lists their middle. Rule 3: `answered` and `failed` are always
-kept: somebody may be waiting for an answer that will not come.
+texts lose their beginning, long lists their middle. Rule 3: `answered`, `awaits` and `failed` are
+always kept: somebody may be waiting for an answer that will not come.
 """
 
 import json
@@ -19,6 +19,7 @@ _LAST: Final[tuple[str, ...]] = (
     "at",
     "wake",
     "answered",
+    "awaits",
     "failed",
     "together_with",
     "interrupted_by",

@@ -132,6 +132,7 @@ def boxes() -> None:
         assert_type(bus.retry(["id"], force=True, by="me"), dict[str, Any])
         assert_type(bus.purge(("id",)), dict[str, Any])
         assert_type(bus.cancel("id", by="me"), Receipt)
+        assert_type(bus.reply("id", "yes", by="me"), Receipt)
 
 
 def see(event: Event) -> None:

@@ -20,7 +20,16 @@ from wakebus.plugin.cli.output import OK, Parser, Usage, echo, echo_json, echo_t
 COLUMNS: Final = (
     Column("ID", whole=True),
     Column("AGE", right=True),
-    Column("STATE", colors={"queued": "33", "started": "34", "delivered": "34", "uncertain": "31"}),
+    Column(
+        "STATE",
+        colors={
+            "queued": "33",
+            "started": "34",
+            "delivered": "34",
+            "uncertain": "31",
+            "unanswered": "33",
+        },
+    ),
     Column("FROM"),
     Column("TYPE"),
     Column("CHANNEL"),
@@ -83,6 +92,7 @@ def held_up(found: Iterable[Mapping[str, Any]]) -> Iterator[str]:
 
 def _row(one: dict[str, Any]) -> list[str]:
     state = "silent" if one.get("silent") else one["state"]
+    state = "unanswered" if one.get("awaits") else state
     lost = ", ".join(map(str, one.get("unreadable", ())))
     return [
         one["id"],
@@ -99,7 +109,8 @@ COMMAND: Final = Command(
     options=_options,
     run=run,
     description="Show what waits for endpoint E and what is in its hands, oldest first, then "
-    "what it took silently (wake: silent) and is still kept. Nothing is taken. "
+    "what it took silently (wake: silent) and is still kept, and questions that a person has not "
+    "answered (wakebus reply). Nothing is taken. "
     "A whole text: wakebus trace ID --text",
     json="for scripts, errors too",
 )

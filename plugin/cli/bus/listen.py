@@ -32,6 +32,7 @@ from wakebus.plugin.receive.listen_host import Listener
 from wakebus.plugin.receive.maintenance import Maintenance, print_warnings, start_broker
 from wakebus.plugin.receive.message_file import remove_stale_files
 from wakebus.plugin.receive.terminal_output import TerminalOutput
+from wakebus.plugin.receive.terminal_report import TerminalReport
 from wakebus.plugin.rules.load import RulesFile
 
 LOOK_S: Final = 0.25
@@ -87,7 +88,9 @@ def run(args: argparse.Namespace) -> int:
         answers = Answers(client, endpoint, stop)
         host = Listener(endpoint, answers, args.agent)
         context = Context(context_file(bus_dir(), endpoint))
-        dispatch = Dispatch(endpoint, rules, host, answers, context, terminal=TerminalOutput())
+        terminal = TerminalOutput()
+        report = TerminalReport(terminal, host.kind)
+        dispatch = Dispatch(endpoint, rules, host, answers, context, terminal=terminal)
 
         def on_lost(why: str) -> None:
             lost.append(why)
@@ -99,6 +102,10 @@ def run(args: argparse.Namespace) -> int:
         maintenance.check()  # an event that is published once we say that we listen is not missed
         what = f"agent: {args.agent}" if args.agent else "printing"
         _note(f"listening as {endpoint} ({what}; rules: {found.source}); Ctrl-C ends")
+        if not args.agent:
+            for one in client.inbox(endpoint):
+                if one.get("awaits"):
+                    report.report_unanswered(one)
         while not (asked or stop.wait(LOOK_S) or asked):
             maintenance.check()
         _ignore_signals()  # it ends soon, whoever goes on pressing Ctrl-C

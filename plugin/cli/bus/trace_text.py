@@ -16,7 +16,7 @@ Traced = dict[str, Any]
 
 MAX_DEPTH: Final = 8  # levels of indentation; what is deeper stays at this one
 _SAID: Final = ("started", "ended", "t", "at", "what")  # shown as the step itself
-_MORE: Final = ("skipped", "context_error", "together_with", "interrupted_by", "note")
+_MORE: Final = ("awaits", "skipped", "context_error", "together_with", "interrupted_by", "note")
 
 
 class Step(NamedTuple):

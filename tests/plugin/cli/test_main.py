@@ -11,6 +11,7 @@ from wakebus.plugin.cli.main import VERBS, main
 HELP = {
     "listen": ("ENDPOINT", "--agent", "claude -p", "--rules", "--takeover", "exit status"),
     "ask": ("TEXT", "--wait", "--session", "default 300", "exit status"),
+    "reply": ("ID", "TEXT", "--from", "--json", "exit status"),
     "send": ("CHANNEL", "console:demo", "--wait", "--file", "platforms: ", "exit status"),
     "channels": ("PLATFORM", "check", "--json", "examples", "exit status"),
     "trace": ("ID", "--json", "receipt"),

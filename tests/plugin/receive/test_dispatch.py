@@ -662,6 +662,15 @@ def test_the_terminal_tells_what_failed(make_host: MakeHost) -> None:
     assert len(lines) == 4 and "\x1b" not in host.printed.getvalue()
 
 
+def test_the_terminal_tells_that_a_turn_begins(make_host: MakeHost) -> None:
+    """RULES-8.11: before its end, once for what is done together."""
+    host = make_host(DIRECTIVE, command="echo done")
+    handle(host, message("m1", body={"type": "directive"}))
+    lines = host.printed.getvalue().splitlines()
+    assert lines[0] == "· turn on directive from alpha (m1): begins"
+    assert lines[1].startswith("· turn on directive from alpha (m1): done")
+
+
 def test_a_slip_of_ours_in_a_turn_is_logged(
     make_host: MakeHost, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -52,11 +52,13 @@ def test_long_lists_lose_their_middle() -> None:
 
 
 def test_what_cannot_be_cut_is_said() -> None:
-    """`answered` is kept, whatever else there is."""
-    found = fit_outcome({**{f"k{n}": n for n in range(9000)}, "rule": "none", "answered": False})
+    """`answered` and `awaits` are kept, whatever else there is."""
+    many = {f"k{n}": n for n in range(9000)}
+    found = fit_outcome({**many, "rule": "none", "answered": False, "awaits": "reply"})
     assert found == {
         "rule": "none",
         "answered": False,
+        "awaits": "reply",
         "note": f"the rest of the outcome was over {MAX_OUTCOME} bytes",
     }
 
