@@ -70,7 +70,7 @@ def replace_file(
     `owner`: user and group, for root. `only_new`: raise FileExistsError where a file is. `durable`
     False: without fsync, for what may be lost or empty after a cut of power. Raises OSError.
     """
-    _drop_old_drafts(path)
+    drop_old_drafts(path)
     draft = path.with_name(f".{path.name}.{os.getpid()}.draft")
     draft.unlink(missing_ok=True)  # of a killed process, or planted
     try:
@@ -92,7 +92,8 @@ def replace_file(
         sync_folder(path.parent)
 
 
-def _drop_old_drafts(path: Path) -> None:
+def drop_old_drafts(path: Path) -> None:
+    """Remove what was to become `path` in processes that were killed. Raises OSError."""
     begin, before = f".{path.name}.", time.time() - _DRAFT_S
     for found in path.parent.iterdir():
         if not (found.name.startswith(begin) and found.name.endswith(".draft")):

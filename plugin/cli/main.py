@@ -31,6 +31,8 @@ VERBS: Final = {
     "rules": ("setup.rules", "write, check and try out bus-rules.yaml"),
     "doctor": ("doctor.doctor", "look at all that wakebus needs, and say what is wrong"),
     "settings": ("setup.settings", "list and check every setting; their JSON Schema"),
+    "backup": ("setup.backup", "copy the whole bus into one file, also while it runs"),
+    "restore": ("setup.restore", "make the bus what it was at a backup"),
     "broker": ("setup.broker", "run, start, stop the broker (as hermes-busd)"),
     "courier": ("chats.courier", "run the courier in this terminal"),
 }

@@ -34,6 +34,8 @@ HELP = {
     "doctor": ("--json", "next step", "exit status"),
     "settings": ("list", "check", "schema", "_RATE_CHAT", "exit status"),
     "settings list": ("--json",),
+    "backup": ("FILE", "0600", "wakebus restore FILE", "--json", "exit status"),
+    "restore": ("FILE", "hermes-busd stop", "redelivered", "--json", "exit status"),
     "broker": ("start", "stop", "restart", "status", "run"),
     "courier": ("Ctrl-C",),
 }
