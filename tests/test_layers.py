@@ -51,6 +51,7 @@ PURE: Final = (
     "broker.errors",
     "broker.core.loop_guard",
     "broker.core.mailbox",
+    "broker.core.mailbox_entry",
     "broker.store.rows",
     "broker.system.text_width",
     "broker.pubsub.sequences",

@@ -85,6 +85,8 @@ class Calls:
         key: str | None = None,
         id: str | None = None,
         ttl_s: float = DEFAULT_TTL_S,
+        not_before: float | None = None,
+        priority: str | None = None,
         queue: bool = False,
         asks: bool = False,
         token: str | None = None,
@@ -96,33 +98,31 @@ class Calls:
         Send `body` (a text, or fields) to endpoint `to`; return the receipt.
 
         `wait`: seconds to wait until it is handled or dead; the receipt then carries the outcome.
-        `queue`: keep it although nobody ever registered `to`. `id`: send again what was
-        undecided. `token`: a turn's token, which proves sender and cause. What a handler sends is
-        caused by its delivery, unless it says `token`, `cause`, `hops`, `path`, or `outside_turn`.
+        `queue`: keep it although nobody ever registered `to`. `id`: send again what was undecided.
+        `not_before`: Unix seconds; until then the broker keeps it. `priority`: `high` or `low`.
+        `token`: a turn's, which proves sender and cause. What a handler sends is caused by its
+        delivery, unless it says `token`, `cause`, `hops`, `path`, or `outside_turn`.
 
         Raises Refused (and its kinds), NotNow, NotRunning (nothing was written), Undecided
         (written, no receipt: send again with its id), TimedOut (stored, not handled in time).
         """
         delivery = self._cause(token, cause, hops, path, outside_turn)
         cause, hops, path = delivery.leads_to() if delivery else (cause, hops, path)
-        now = time.time()
-        fields: dict[str, Any] = {"text": body} if isinstance(body, str) else dict(body)
-        fields |= {k: v for k, v in (("type", type), ("channel", channel)) if v is not None}
         message = {
-            "id": id or self._ids.new(now),
-            "ts": now,
+            "id": id or self._ids.new(time.time()),
+            "ts": time.time(),
             "from": sender or self._own_name() or "cli",
             "to": to,
-            "body": fields,
+            "body": _body(body, type=type, channel=channel),
             "ttl_s": ttl_s,
             "hops": hops,
             "path": list(path),
             **_given(session=session, wake=wake, reply_to=reply_to, cause=cause, key=key),
+            **_given(not_before=not_before, priority=priority),
         }
         checked = messages.from_wire(message)
         payload = {"message": checked.to_wire(), **_given(token=token)}
-        flags = {"queue": queue, "asks": asks, "outside_turn": outside_turn}
-        payload |= {k: True for k, on in flags.items() if on}
+        payload |= _set(queue=queue, asks=asks, outside_turn=outside_turn)
         stored = receipt((yield BrokerRequest("send", payload, timeout, id=checked.id)), to)
         if wait is None or stored.state in ("handled", "dead"):
             return stored
@@ -349,6 +349,14 @@ def _answer(asked: BrokerRequest) -> Call[Answer]:
 for _call in vars(Calls).values():
     if isinstance(_call, FunctionType):
         _call.__qualname__ = f"Client.{_call.__name__}"
+
+
+def _body(body: str | Mapping[str, Any], **fields: str | None) -> dict[str, Any]:
+    return ({"text": body} if isinstance(body, str) else dict(body)) | _given(**fields)
+
+
+def _set(**flags: bool) -> dict[str, bool]:
+    return {name: True for name, on in flags.items() if on}
 
 
 def _given(**fields: Any) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from wakebus.broker.core.hub import Hub
-from wakebus.broker.core.mailbox import MailboxEntry
+from wakebus.broker.core.mailbox_entry import MailboxEntry
 from wakebus.broker.errors import BadName, WakebusError
 from wakebus.broker.protocol import message as messages
 from wakebus.broker.protocol.dead_letter import MAY_BE_DONE, next_steps

@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable
 from typing import Any, Final
 
-from wakebus.broker.core.mailbox import MailboxEntry
+from wakebus.broker.core.mailbox_entry import MailboxEntry
 from wakebus.broker.errors import WakebusError
 from wakebus.broker.protocol.event import encode, stamp
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from wakebus.broker.core.bounces import SAY, Bounce, bounces_for, store_death
 from wakebus.broker.core.hub import Hub
-from wakebus.broker.core.mailbox import MailboxEntry
+from wakebus.broker.core.mailbox_entry import MailboxEntry
 from wakebus.broker.core.model import Endpoint
 from wakebus.broker.core.waiters import answer_waiters
 from wakebus.broker.protocol import wire

@@ -12,7 +12,7 @@ from typing import Final
 
 from wakebus.broker.core.dispatch import orphan
 from wakebus.broker.core.hub import Hub
-from wakebus.broker.core.mailbox import MailboxEntry
+from wakebus.broker.core.mailbox_entry import MailboxEntry
 from wakebus.broker.core.model import Endpoint, Holder
 from wakebus.broker.errors import NameTaken
 from wakebus.broker.protocol.dead_letter import ORPHANED

@@ -18,7 +18,7 @@ import msgspec
 
 from wakebus.broker.core.broker_events import BrokerEvents, MissedEvents
 from wakebus.broker.core.loop_guard import LoopGuard, LoopLimits
-from wakebus.broker.core.mailbox import MailboxEntry
+from wakebus.broker.core.mailbox_entry import MailboxEntry
 from wakebus.broker.core.model import Connection, Effects, Endpoint, MessageKey, TokenOwner, Waiter
 from wakebus.broker.core.timers import Timers
 from wakebus.broker.errors import BrokerUnavailable, UnknownTarget, WakebusError

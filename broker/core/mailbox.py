@@ -11,110 +11,14 @@ and only the one that is out is counted at the next death. Rule 5: what the stor
 from collections import deque
 from collections.abc import Iterator
 from heapq import heappop, heappush
-from itertools import islice
-from typing import Final, Self
+from itertools import chain, islice
+from typing import Final
 
-from wakebus.broker.protocol.dead_letter import is_known_to
+from wakebus.broker.core.mailbox_entry import MailboxEntry
 from wakebus.broker.protocol.delivery_state import ENDS, DeliveryState
-from wakebus.broker.store.rows import Put, Redelivery, Row
+from wakebus.broker.protocol.message import priority_of_lane
 
 LANE_MORE: Final = 64  # messages of one lane in flight to one receiver, with `more`
-
-
-class MailboxEntry:
-    """One open message: what the broker must know of it without reading its body."""
-
-    __slots__ = (
-        "accepted",
-        "announced",
-        "asks",
-        "behind",
-        "cancelled",
-        "claimed",
-        "deadline",
-        "deaths",
-        "deferred",
-        "failures",
-        "foreseen",
-        "generation",
-        "hops",
-        "id",
-        "lane",
-        "more",
-        "on_disk",
-        "out",
-        "path",
-        "quarantined",
-        "redelivered",
-        "sent",
-        "seq",
-        "session",
-        "size",
-        "started_before",
-        "state",
-        "token",
-        "type",
-        "work",
-    )
-
-    def __init__(self, seq: int, id: str, lane: str, size: int, deadline: float) -> None:
-        self.seq, self.id, self.lane, self.size = seq, id, lane, size
-        self.deadline, self.accepted = deadline, 0.0  # monotonic seconds, bus time
-        self.state = DeliveryState.QUEUED
-        self.deaths = self.failures = 0
-        self.redelivered = self.started_before = self.asks = self.claimed = False
-        self.out = self.more = self.quarantined = False
-        self.sent = self.foreseen = False  # the store knows that it may have left; is being told
-        self.on_disk = False  # out, but its frame waits for the store
-        self.behind = ""  # the message whose turn its holder ends first
-        self.session = False  # it is for one session, and for no successor's
-        self.generation = 0  # how often it went out: news of an older one is stale
-        self.token: str | None = None
-        self.hops = 0  # what `started` said of it, for what its turn sends
-        self.path: tuple[str, ...] = ()
-        self.type = self.announced = ""  # for the events that tell of it; the last one's state
-        self.cancelled = ""  # why, as a dead letter's reason, while it is in its holder's hands
-        self.deferred = ""  # why its receiver said `later` last
-        self.work = ""  # what it said then of work on it: `none`, `maybe`; "": nothing since
-
-    @classmethod
-    def of_put(cls, put: Put, seq: int, now: float) -> Self:
-        """Return the entry of a message that was just stored as `seq`; `now`: monotonic."""
-        message = put.message
-        entry = cls(seq, message.id, message.lane, len(put.blob), now + message.ttl_s)
-        entry.asks, entry.claimed, entry.type = put.asks, put.claimed, message.type
-        entry.session, entry.accepted = message.session is not None, put.accepted
-        entry.sent = put.sent
-        return entry
-
-    @classmethod
-    def of_row(cls, row: Row, deadline: float) -> Self:
-        """Return the entry of a stored message, queued; `session` beside its columns."""
-        entry = cls(row["seq"], row["id"], row["lane"], row["size"], deadline)
-        entry.deaths = row["deaths"]
-        past = Redelivery(row["redelivered"])
-        entry.quarantined = entry.deaths > 0 or Redelivery.DIED in past
-        entry.redelivered = past & ~Redelivery.SENT != 0
-        entry.started_before = bool(row["started_before"])
-        entry.asks, entry.claimed = bool(row["asks"]), bool(row["claimed"])
-        entry.session, entry.accepted, entry.type = row["session"], row["accepted"], row["type"]
-        return entry
-
-    @property
-    def past(self) -> Row:
-        """What the store keeps of its deliveries, as columns, while no holder has it."""
-        came_back = Redelivery.RETURNED * self.redelivered | Redelivery.DIED * self.quarantined
-        return {"redelivered": int(came_back), "started_before": self.started_before}
-
-    @property
-    def quiet(self) -> bool:
-        """Whether its sender knows that it was cancelled, and gets no notice."""
-        return is_known_to(self.sender, self.cancelled)
-
-    @property
-    def sender(self) -> str:
-        """Who sent it, proven or claimed."""
-        return self.lane.partition("\n")[0]
 
 
 class _Lane:
@@ -139,13 +43,15 @@ class Mailbox:
         self._window_lanes, self._window_bytes = window_lanes, window_bytes
         self.entries: dict[str, MailboxEntry] = {}
         self._lanes: dict[str, _Lane] = {}
-        self._ready: deque[str] = deque()
+        # Lanes by priority, the highest first.
+        self._ready: tuple[deque[str], ...] = (deque(), deque(), deque())
         self._ready_more: deque[str] = deque()  # lanes with a place in the window already
         self._held: list[tuple[float, str]] = []
         self._out: dict[str, MailboxEntry] = {}
         self._out_bytes = self._out_lanes = 0
         self._quarantined_out: str | None = None  # one at a time
         self._booked: set[str] = set()  # lanes
+        self._delayed: dict[str, MailboxEntry] = {}  # what is not due yet, by id
         self.bytes = 0
 
     def __len__(self) -> int:
@@ -201,7 +107,8 @@ class Mailbox:
         if (lane := self._lanes.get(name)) is not None:
             goes = not lane.waiting and all(entry.state in ENDS for entry in lane.out.values())
         else:
-            goes = self._out_lanes + len(self._ready) + len(self._booked) < self._window_lanes
+            ready = sum(map(len, self._ready))
+            goes = self._out_lanes + ready + len(self._booked) < self._window_lanes
         goes = goes and name not in self._booked and self._has_bytes(size)
         if goes:
             self._booked.add(name)
@@ -215,7 +122,8 @@ class Mailbox:
         """Return what will go out when this one's end is stored: the store is told with the end."""
         own = self._lanes[ending.lane]
         after = [] if any(e is not ending and not e.more for e in own.out.values()) else [own]
-        ready = (self._lanes[name] for name in islice(self._ready, self._window_lanes))
+        names = islice(chain(*self._ready), self._window_lanes)
+        ready = (self._lanes[name] for name in names)
         for lane in (*ready, *after):
             head = lane.waiting[0] if lane.waiting else None
             if head is not None and not (head.sent or head.foreseen or head.quarantined):
@@ -224,24 +132,57 @@ class Mailbox:
         return None
 
     def add(self, entry: MailboxEntry) -> None:
-        """Put a new message at the end of its lane."""
+        """Put a new message at the end of its lane; one that is not due yet, outside of it."""
         self.entries[entry.id] = entry
         self.bytes += entry.size
+        if entry.due:
+            self._delayed[entry.id] = entry
+            entry.lane += f"\n\n{entry.id}"  # its own: it holds nobody up, and nothing lists it
+            self._lanes[entry.lane] = lane = _Lane()
+            lane.waiting.append(entry)
+        else:
+            self._append(entry)
+
+    def _append(self, entry: MailboxEntry) -> None:
         lane = self._lanes.setdefault(entry.lane, _Lane())
         lane.waiting.append(entry)
         self._list(entry.lane, lane)
 
+    def take_due(self, now: float) -> list[MailboxEntry]:
+        """Return once what waits for a time that has come (bus time), the earliest first."""
+        found = [entry for entry in self._delayed.values() if entry.due <= now]
+        for entry in found:
+            del self._delayed[entry.id]
+        return sorted(found, key=lambda entry: (entry.due, entry.seq))
+
+    def release(self, entry: MailboxEntry, seq: int | None) -> None:
+        """
+        What is due goes to the end of its lane; `seq`: its place there, as it is stored now.
+
+        None: it is not stored, and is due again.
+        """
+        if not entry.due or entry.id not in self.entries:
+            return  # it has ended, or its holder said that it has it
+        if seq is None:
+            self._delayed[entry.id] = entry
+            return
+        del self._lanes[entry.lane]
+        entry.lane = entry.lane.removesuffix(f"\n\n{entry.id}")
+        entry.seq, entry.due = seq, 0.0
+        self._append(entry)
+
     def _list(self, name: str, lane: _Lane) -> None:
         if not lane.listed and lane.open():
             lane.listed = True
-            (self._ready_more if lane.out else self._ready).append(name)
+            ready = self._ready[priority_of_lane(name)]
+            (self._ready_more if lane.out else ready).append(name)
 
     def take_next(self, now: float) -> MailboxEntry | None:
         """Return the next message to send, marked as out; None when nothing may go now."""
         self._release(now)
-        for ready in (self._ready_more, self._ready):
+        for ready in (self._ready_more, *self._ready):
             for _ in range(len(ready)):
-                if ready is self._ready and self._out_lanes >= self._window_lanes:
+                if ready is not self._ready_more and self._out_lanes >= self._window_lanes:
                     return None  # none of these lanes has a place in the window
                 if entry := self._next_of(ready.popleft(), now):
                     return entry
@@ -281,7 +222,8 @@ class Mailbox:
             del self._lanes[name]
 
     def _put_out(self, lane: _Lane, entry: MailboxEntry) -> None:
-        entry.out, entry.more, entry.behind = True, False, ""
+        entry.out, entry.more, entry.behind, entry.due = True, False, "", 0.0
+        self._delayed.pop(entry.id, None)  # its holder says that it has it
         entry.generation += 1
         self._out_lanes += not lane.out
         lane.out[entry.id] = self._out[entry.id] = entry
@@ -324,6 +266,7 @@ class Mailbox:
     def remove(self, id: str) -> MailboxEntry:
         """Forget a message that is handled, refused or dead; its lane goes on."""
         entry = self.entries.pop(id)
+        self._delayed.pop(id, None)
         self.bytes -= entry.size
         lane = self._take_in(entry)
         if entry.state is not DeliveryState.DEAD:

@@ -9,11 +9,13 @@ import logging
 from functools import partial
 from typing import Final
 
+from wakebus.broker.core.delays import still_due
 from wakebus.broker.core.dispatch import commit_end, dispatch, do_nothing
 from wakebus.broker.core.hub import Hub
-from wakebus.broker.core.mailbox import MailboxEntry
+from wakebus.broker.core.mailbox_entry import MailboxEntry
 from wakebus.broker.core.model import Endpoint, Holder, TokenOwner
 from wakebus.broker.protocol.delivery_state import DeliveryState, receipt_word
+from wakebus.broker.protocol.message import Message, from_wire
 from wakebus.broker.store.row_check import unusable, why_unreadable
 from wakebus.broker.store.rows import Redelivery, Row
 from wakebus.broker.store.store import Store
@@ -22,7 +24,7 @@ from wakebus.broker.system.processes import Process
 
 log = logging.getLogger("wakebus.store")
 
-NEVER_FAILED: Final[Row] = {"failures": 0, "due": 0.0, "unreadable": []}
+AT_ONCE: Final[Row] = {"failures": 0, "due": 0.0, "unreadable": []}
 
 
 def restore_hub(hub: Hub, store: Store) -> None:
@@ -34,11 +36,11 @@ def restore_hub(hub: Hub, store: Store) -> None:
         if "name" not in bad:
             hub.endpoints[row["name"]] = _endpoint(hub, row, now)
     lost: list[Row] = []
-    for_sessions, failed = {*store.for_sessions()}, store.failed_so_far()
+    for_sessions, not_yet_due = {*store.for_sessions()}, store.not_yet_due()
     for row in store.open_messages():
-        tried = failed.get(row["id"], NEVER_FAILED)
-        if unusable(row) or tried["unreadable"]:
-            bad = dict.fromkeys(row["unreadable"] + tried["unreadable"])
+        waits = not_yet_due.get(row["id"], AT_ONCE)
+        if unusable(row) or waits["unreadable"]:
+            bad = dict.fromkeys(row["unreadable"] + waits["unreadable"])
             lost.append({**row, "unreadable": [*bad]})
             continue
         endpoint = hub.endpoint(row["endpoint"])
@@ -46,15 +48,24 @@ def restore_hub(hub: Hub, store: Store) -> None:
         entry = MailboxEntry.of_row(row | {"session": row["id"] in for_sessions}, deadline)
         entry.cancelled = row["reason"] or ""  # an open one has no other
         entry.announced = receipt_word(DeliveryState(row["state"]))
+        entry.failures, left = waits["failures"], waits["due"] - bus
+        here = row["state"] == DeliveryState.QUEUED and not row["redelivered"] & Redelivery.SENT
+        if here and not entry.failures and waits["due"]:
+            entry.due = still_due(hub, waits["due"], _stored_message(store, entry.id))
         endpoint.mailbox.add(entry)
-        entry.failures, left = tried["failures"], tried["due"] - bus
-        if row["state"] != DeliveryState.QUEUED or row["redelivered"] & Redelivery.SENT:
+        if not here:
             _restore_delivery(hub, endpoint, entry, row, store)
-        elif left > 0:
+        elif entry.failures and left > 0:
             endpoint.mailbox.hold_lane(entry, now + left)
             hub.timers.later(left, partial(dispatch, hub, endpoint))
     for row in lost:
         _give_up(hub, row, now)
+
+
+def _stored_message(store: Store, id: str) -> Message | None:
+    stored = store.find(id)
+    found = message_of(stored["message"]) if stored else None
+    return None if found is None else from_wire(found)
 
 
 def _give_up(hub: Hub, row: Row, now: float) -> None:

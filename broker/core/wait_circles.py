@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from wakebus.broker.core.dispatch import cancel_in_hand, end_cancelled
 from wakebus.broker.core.hub import Hub
-from wakebus.broker.core.mailbox import MailboxEntry
+from wakebus.broker.core.mailbox_entry import MailboxEntry
 from wakebus.broker.core.model import MessageKey, Waiter
 from wakebus.broker.core.waiters import forget_waiter
 from wakebus.broker.errors import Loop

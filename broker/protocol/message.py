@@ -17,6 +17,7 @@ from wakebus.broker.protocol import wire
 NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
 INSTANCE: Final = re.compile(r"[0-9a-f]{16}\Z")  # of a client object
 WAKES: Final = ("immediate", "next_turn", "silent")
+PRIORITIES: Final = ("low", "normal", "high")
 MAX_KEY: Final = 256  # bytes; session keys of Hermes and OpenClaw stay below 200
 MAX_CHANNEL: Final = 512  # bytes; the longest known chat id (DingTalk) is below 100
 MAX_TYPE: Final = 128
@@ -24,6 +25,7 @@ MAX_PATH: Final = 64
 MAX_HOPS: Final = 1_000_000
 DEFAULT_TTL_S: Final = 7 * 86400.0
 MAX_TTL_S: Final = 366 * 86400.0
+MAX_DELAY_S: Final = 366 * 86400.0
 
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 
@@ -44,6 +46,8 @@ class Message(NamedTuple):
     path: tuple[str, ...] = ()
     ttl_s: float = DEFAULT_TTL_S
     key: str | None = None
+    not_before: float | None = None
+    priority: str | None = None
 
     @property
     def type(self) -> str:
@@ -62,14 +66,15 @@ class Message(NamedTuple):
 
     @property
     def lane(self) -> str:
-        """What must stay in order within one endpoint: sender, then session or channel."""
-        return f"{self.sender}\n{self.session or self.channel}"
+        """What must stay in order within one endpoint: sender, session or channel, priority."""
+        lane = f"{self.sender}\n{self.session or self.channel}"
+        return lane if self.priority in (None, "normal") else f"{lane}\n{self.priority}"
 
     def to_wire(self) -> dict[str, Any]:
         """Return the wire object; absent fields are left out."""
         data: dict[str, Any] = {"id": self.id, "ts": self.ts, "from": self.sender, "to": self.to}
         data["body"] = dict(self.body)
-        for field in ("session", "wake", "reply_to", "cause", "key"):
+        for field in ("session", "wake", "reply_to", "cause", "key", "not_before", "priority"):
             if (value := getattr(self, field)) is not None:
                 data[field] = value
         if self.hops:
@@ -79,6 +84,12 @@ class Message(NamedTuple):
         if self.ttl_s != DEFAULT_TTL_S:
             data["ttl_s"] = self.ttl_s
         return data
+
+
+def priority_of_lane(lane: str) -> int:
+    """Return 0 for a lane of high priority, 1, or 2 for one of low priority."""
+    word = lane.split("\n")[2:3]
+    return 0 if word == ["high"] else 2 if word == ["low"] else 1
 
 
 def new_id(now: float, random: bytes | None = None) -> str:
@@ -127,9 +138,6 @@ def from_wire(data: Any, dumps: Callable[[Any], bytes] = wire.dumps) -> Message:
     if unknown := data.keys() - _FIELDS:
         raise BadMessage(f"unknown field {min(unknown)[:40]!r} in the message")
     reply_to, cause = _reference(data, "reply_to"), _reference(data, "cause")
-    wake = data.get("wake")
-    if wake is not None and wake not in WAKES:
-        raise BadMessage(f"wake {str(wake)[:40]!r}: one of {', '.join(WAKES)}")
     return Message(
         id=_id(data.get("id"), "id"),
         ts=_number(data.get("ts"), "ts", 0, 1e12),
@@ -137,13 +145,15 @@ def from_wire(data: Any, dumps: Callable[[Any], bytes] = wire.dumps) -> Message:
         to=check_name(data.get("to"), "to"),
         body=_body(data.get("body"), dumps),
         session=_line(data, "session", MAX_KEY),
-        wake=wake,
+        wake=_word(data, "wake", WAKES),
         reply_to=reply_to,
         cause=cause,
         hops=int(_number(data.get("hops", 0), "hops", 0, MAX_HOPS)),
         path=_path(data.get("path", [])),
         ttl_s=_number(data.get("ttl_s", DEFAULT_TTL_S), "ttl_s", 0.001, MAX_TTL_S),
         key=_line(data, "key", MAX_KEY),
+        not_before=_number_or_none(data, "not_before", 0, 1e12),
+        priority=_word(data, "priority", PRIORITIES),
     )
 
 
@@ -167,6 +177,18 @@ def _number(value: Any, field: str, low: float, high: float) -> float:
     if not ok:
         raise BadMessage(f"{field} {str(value)[:40]}: a number from {low:g} to {high:g}")
     return float(value)
+
+
+def _number_or_none(data: dict[str, Any], field: str, low: float, high: float) -> float | None:
+    value = data.get(field)
+    return None if value is None else _number(value, field, low, high)
+
+
+def _word(data: dict[str, Any], field: str, words: tuple[str, ...]) -> str | None:
+    value = data.get(field)
+    if value is not None and value not in words:
+        raise BadMessage(f"{field} {str(value)[:40]!r}: one of {', '.join(words)}")
+    return value
 
 
 def _line(data: dict[str, Any], field: str, limit: int) -> str | None:
@@ -225,7 +247,7 @@ def content(message: Message) -> bytes:
     """
     Return what must be equal for the same id to mean the same message.
 
-    Never `ts`, `hops`, `path`: a resend may be stamped anew (PROTOCOL.md section 4).
+    Never `ts`, `hops`, `path`, `not_before`: a resend may be stamped anew (PROTOCOL.md section 4).
     """
     fields = ("sender", "to", "session", "wake", "reply_to", "key")
     return wire.dumps([*(getattr(message, f) for f in fields), _sorted(message.body)])

@@ -26,7 +26,8 @@ class Receipt(NamedTuple):
     `claimed`: an answer whose sender is not proven, so it ends nobody's wait. `told`: of one that
     was cancelled in its holder's hands, whether that was told to end it. `in_doubt`: of one that is
     dead, whether work on it may have been done, so that `retry` wants `force`. `waiting`: of a
-    person's answer, how many waited for it when it came.
+    person's answer, how many waited for it when it came. `not_before`: of one that
+    waits for its time, when that is (Unix seconds), else 0.0.
     """
 
     id: str
@@ -41,6 +42,7 @@ class Receipt(NamedTuple):
     told: bool = False
     in_doubt: bool = False
     waiting: int = 0
+    not_before: float = 0.0
 
     @property
     def failed(self) -> bool:
@@ -71,6 +73,7 @@ def receipt(reply: Mapping[str, Any], to: str = "") -> Receipt:
             reply.get("told") is True,
             reply.get("in_doubt") is True,
             int(reply.get("waiting", 0)),
+            float(reply.get("not_before", 0.0)),
         )
     except (KeyError, TypeError, ValueError) as exc:
         raise BadMessage(f"the broker's receipt is not one: {exc}") from exc

@@ -7,6 +7,7 @@ Rule 1: only when is decided here; what is done, and to whom, is decided by the 
 from functools import partial
 from typing import Any, Final
 
+from wakebus.broker.core.delays import release_due
 from wakebus.broker.core.dispatch import expire
 from wakebus.broker.core.ephemeral import end_overdue
 from wakebus.broker.core.holders import forget_connections, look_after_names, release_ended_holders
@@ -32,8 +33,9 @@ def start(hub: Hub, limit: ConnectionLimit) -> None:
 
 
 def sweep(hub: Hub, limit: ConnectionLimit) -> None:
-    """Look for what has ended since the last look."""
+    """Look for what has ended, or is due, since the last look."""
     release_ended_holders(hub)
+    release_due(hub)
     expire(hub)
     end_overdue(hub)
     limit.check()

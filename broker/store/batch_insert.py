@@ -39,6 +39,7 @@ COLUMNS: Final = (
     "message",
     "done",
     "log",
+    "due",
 )
 # Few sizes, so that the statements stay prepared; SQLite takes 32,766 values in one.
 ROWS: Final = (250, 25, 1)
@@ -132,4 +133,5 @@ def values_of(put: Put, state: DeliveryState) -> tuple[Any, ...]:
         put.blob,
         put.accepted if state is DeliveryState.HANDLED else None,
         put.log,
+        put.due,
     )

@@ -16,7 +16,7 @@ from wakebus.broker.protocol.message import DEFAULT_TTL_S
 from wakebus.broker.protocol.outcome import awaits_reply
 from wakebus.broker.store.dead_letter_history import channel_result, channel_step, in_doubt
 from wakebus.broker.store.row_check import clean_row, row_of, unusable
-from wakebus.broker.store.rows import Row
+from wakebus.broker.store.rows import Row, waits_until_due
 from wakebus.broker.store.schema import DEAD, DIED
 from wakebus.broker.store.stored_json import message_of, outcome_of
 
@@ -185,12 +185,18 @@ def find(db: sqlite3.Connection, ids: Sequence[str]) -> LookupResult:
     return LookupResult(rows, missing, [])
 
 
-def revive(db: sqlite3.Connection, ids: Iterable[str], now: float, line: str) -> list[Row]:
-    """Put dead letters back at the end of their lanes, with a new life; return their rows."""
-    return [row for id in ids if (row := _revive(db, id, now, line)) is not None]
+def revive(
+    db: sqlite3.Connection, ids: Iterable[str], now: float, line: str, wall: float = 0.0
+) -> list[Row]:
+    """
+    Put dead letters back at the end of their lanes, with a new life; return their rows.
+
+    `now`: bus time; `wall`: by how much the wall clock is ahead of it.
+    """
+    return [row for id in ids if (row := _revive(db, id, now, line, wall)) is not None]
 
 
-def _revive(db: sqlite3.Connection, id: str, now: float, line: str) -> Row | None:
+def _revive(db: sqlite3.Connection, id: str, now: float, line: str, wall: float) -> Row | None:
     got = db.execute("SELECT * FROM message WHERE id=?", (id,)).fetchone()
     row = clean_row(got) if got is not None else None
     if row is None or (DeliveryState(row["state"]), DeliveryEvent.RETRIED) not in NEXT:
@@ -198,23 +204,24 @@ def _revive(db: sqlite3.Connection, id: str, now: float, line: str) -> Row | Non
     message = message_of(row["message"], id)
     if message is None or unusable(row):
         return None
-    ttl = float(message.get("ttl_s", DEFAULT_TTL_S))
+    ttl, due = float(message.get("ttl_s", DEFAULT_TTL_S)), message.get("not_before", 0) - wall
+    due = due if due > now else 0.0
     changes = {
         "seq": db.execute("SELECT max(seq)+1 FROM message").fetchone()[0],
         "state": DeliveryState.QUEUED,
-        "deadline": now + ttl,
+        "deadline": (due or now) + ttl,
         "deaths": 0,
         # A receiver that refused it had it; only what may have been done is `started`.
         "redelivered": bool(row["redelivered"] or row["state"] == DeliveryState.REFUSED),
         "started_before": in_doubt(row),
         "retried": row["retried"] + 1,
         "failures": 0,
-        "due": 0,
+        "due": due,
         **dict.fromkeys(("done", "reason", "outcome", "token", "failed")),
     }
     names, told = "".join(f"{name}=?, " for name in changes), channel_step(row) + line
     db.execute(f"UPDATE message SET {names}log=log||? WHERE id=?", (*changes.values(), told, id))
-    return {**row, **changes, "ttl": ttl, "session": "session" in message}
+    return {**row, **changes, "session": "session" in message}
 
 
 def purge(db: sqlite3.Connection, ids: Sequence[str]) -> LookupResult:
@@ -287,6 +294,8 @@ def _boxed(db: sqlite3.Connection, row: Row) -> Row:
     whose = {"channel": message["body"].get("channel"), "session": message.get("session")}
     whose["result"] = str(channel_result(rest["outcome"]).get("result", ""))[:LINE]
     told |= {name: value for name, value in whose.items() if value}
+    if waits_until_due(rest):
+        told["not_before"] = rest["due"]
     told |= _told_unreadable(rest["unreadable"])
     return {**told, "text": _first_line(str(message["body"].get("text", "")))}
 

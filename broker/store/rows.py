@@ -10,6 +10,7 @@ from enum import IntFlag
 from typing import Any, Final, Protocol
 
 from wakebus.broker.errors import WakebusError
+from wakebus.broker.protocol.delivery_state import DeliveryState
 from wakebus.broker.protocol.message import Message
 
 LOG_BYTES: Final = 16 << 10  # of one message's steps: `later` every second must not fill the disk
@@ -29,6 +30,11 @@ class Redelivery(IntFlag):
     RETURNED = 1  # it came back from a holder
     DIED = 2  # and that one's process had ended: it is quarantined
     SENT = 4  # it may have left for a holder, which has said nothing of it yet
+
+
+def waits_until_due(row: Row) -> bool:
+    """Whether a stored message does not go out yet because its sender said so."""
+    return bool(row["state"] == DeliveryState.QUEUED and row["due"] and not row["failures"])
 
 
 class PutsMessages(Protocol):
@@ -54,6 +60,7 @@ class Put:
     bounded: bool = True  # refused while the store is over its bound
     refusal: WakebusError | None = None  # why it is not stored, unless it is already
     sent: bool = False  # its frame leaves as soon as it is stored
+    due: float = 0.0  # it does not go out before; 0: at once
 
     def __call__(self, store: PutsMessages) -> Row:
         """Store it: an operation as any other, but many that come together are stored at once."""

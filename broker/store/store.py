@@ -218,12 +218,24 @@ class Store:
             " WHERE done IS NULL ORDER BY seq"
         )
 
-    def failed_so_far(self) -> dict[str, Row]:
-        """Return by id how often work on an open message failed, and when it is due (bus time)."""
+    def not_yet_due(self) -> dict[str, Row]:
+        """
+        Return by id which open messages wait until they are `due` (bus time).
+
+        `failures`: how often work on one failed; 0: it waits because its sender said so.
+        """
         rows = self._all(
             "SELECT seq, id, failures, due FROM message WHERE failures > 0 AND done IS NULL"
+            " UNION ALL SELECT seq, id, failures, due FROM message"
+            " WHERE failures = 0 AND due > 0 AND done IS NULL"
         )
         return {row["id"]: row for row in rows}
+
+    def release(self, id: str, line: str) -> int:
+        """Put an open message that is due at the end of its lane; return its new `seq`."""
+        seq: int = self._db.execute("SELECT max(seq)+1 FROM message").fetchone()[0]
+        self.mark(id, line, seq=seq, due=0)
+        return seq
 
     def for_sessions(self) -> list[str]:
         """Return the ids of open messages for one session each, among those of ephemeral names."""

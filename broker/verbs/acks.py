@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from wakebus.broker.core.dispatch import commit_end, dispatch, do_nothing
 from wakebus.broker.core.hub import Hub
-from wakebus.broker.core.mailbox import MailboxEntry
+from wakebus.broker.core.mailbox_entry import MailboxEntry
 from wakebus.broker.core.model import ClientRequest, Endpoint, TokenOwner, digest
 from wakebus.broker.core.wait_circles import refuse_circles
 from wakebus.broker.core.waiters import answer_waiters

@@ -10,7 +10,7 @@ from typing import Any
 
 from wakebus.broker.core.dispatch import cancel_in_hand, end_cancelled
 from wakebus.broker.core.hub import Hub
-from wakebus.broker.core.mailbox import MailboxEntry
+from wakebus.broker.core.mailbox_entry import MailboxEntry
 from wakebus.broker.core.model import ClientRequest, Endpoint
 from wakebus.broker.errors import Busy, Refused
 from wakebus.broker.protocol.dead_letter import CANCELLED

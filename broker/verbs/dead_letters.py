@@ -12,7 +12,7 @@ from typing import Any, Final
 from wakebus.broker.core import ephemeral
 from wakebus.broker.core.dispatch import dispatch
 from wakebus.broker.core.hub import Hub
-from wakebus.broker.core.mailbox import MailboxEntry
+from wakebus.broker.core.mailbox_entry import MailboxEntry
 from wakebus.broker.core.model import ClientRequest, Endpoint
 from wakebus.broker.errors import BadMessage, WakebusError
 from wakebus.broker.protocol.dead_letter import UNREADABLE
@@ -81,7 +81,8 @@ def retry(hub: Hub, request: ClientRequest) -> None:
         now, said = hub.bus_time(), line()
         done = partial(_retried, hub, request, chosen, _untouched(found, kept))
         size = sum(row["size"] for row in chosen)
-        revive = partial(dead_letters.revive, ids=names, now=now, line=said)
+        ahead = hub.clock.wall() - now
+        revive = partial(dead_letters.revive, ids=names, now=now, line=said, wall=ahead)
         hub.store.submit(lambda store: revive(store.db), answering(hub, request, done), size)
 
     hub.store.submit(
@@ -152,7 +153,10 @@ def _retried(
     targets = {row["endpoint"]: row["target"] for row in chosen}
     done = {row["id"]: row for row in revived}
     for row in revived:
-        hub.enter(targets[row["endpoint"]], MailboxEntry.of_row(row, hub.clock.mono() + row["ttl"]))
+        deadline = hub.clock.mono() + row["deadline"] - hub.bus_time()
+        entry = MailboxEntry.of_row(row, deadline)
+        entry.due = row["due"]
+        hub.enter(targets[row["endpoint"]], entry)
     rest["kept"] += [
         {"id": row["id"], "state": "queued", "why": "somebody else was quicker"}
         for row in chosen

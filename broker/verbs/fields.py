@@ -148,4 +148,5 @@ def reply_page(
 
 
 def _with_wall_times(hub: Hub, row: Row) -> Row:
-    return row | {name: hub.wall_time(row[name]) for name in ("accepted", "ended") if name in row}
+    times = ("accepted", "ended", "not_before")
+    return row | {name: hub.wall_time(row[name]) for name in times if name in row}

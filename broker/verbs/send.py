@@ -12,10 +12,11 @@ from typing import Any
 import msgspec
 
 from wakebus.broker.core.bounces import check_not_reserved
+from wakebus.broker.core.delays import due_of, tell_due
 from wakebus.broker.core.dispatch import dispatch
 from wakebus.broker.core.hub import Hub
 from wakebus.broker.core.loop_guard import PausedPair, ends_pauses, is_guarded
-from wakebus.broker.core.mailbox import MailboxEntry
+from wakebus.broker.core.mailbox_entry import MailboxEntry
 from wakebus.broker.core.model import ClientRequest, Endpoint, TokenOwner, digest
 from wakebus.broker.core.waiters import answer_waiters_for
 from wakebus.broker.errors import (
@@ -66,6 +67,7 @@ def accept_message(
     payload = request.payload
     for field, name in (("from", message.sender), ("to", message.to)):
         check_not_reserved(name, field)
+    due = due_of(hub, message)
     if hub.store.full():
         raise Busy("the broker has more work waiting than it takes; try again in a second")
     guarded = is_guarded(message)
@@ -76,14 +78,14 @@ def accept_message(
     endpoint = hub.endpoint(message.to) if known else Endpoint(message.to, hub.settings)
     now = hub.bus_time()
     ahead = len(endpoint.mailbox) + endpoint.arriving
-    sent = hub.reads(endpoint) and endpoint.mailbox.book(message.lane, len(blob))
+    sent = not due and hub.reads(endpoint) and endpoint.mailbox.book(message.lane, len(blob))
     put = Put(
         message,
         blob,
         now,
-        now + message.ttl_s,
-        log=hub.log_line("accepted", **by)
-        + hub.log_line("queued", live=hub.live(endpoint), ahead=ahead),
+        (due or now) + message.ttl_s,
+        due=due,
+        log=_first_lines(hub, by, hub.live(endpoint), ahead, message.not_before if due else None),
         known=known,
         full=endpoint.full(hub.settings, len(blob)),
         asks=asks,
@@ -146,6 +148,13 @@ def _pause(hub: Hub, pair: PausedPair, id: str) -> None:
         hub.events.announce_loop({"id": id, **describe_pause(hub, pair)})
 
 
+def _first_lines(
+    hub: Hub, by: Mapping[str, Any], live: bool, ahead: int, not_before: float | None
+) -> str:
+    until = {} if not_before is None else {"not_before": not_before}
+    return hub.log_line("accepted", **by) + hub.log_line("queued", live=live, ahead=ahead, **until)
+
+
 def _stored(
     hub: Hub,
     request: ClientRequest,
@@ -165,6 +174,7 @@ def _stored(
     if result["fresh"] and result["state"] == DeliveryState.QUEUED:
         hub.enter(endpoint, MailboxEntry.of_put(put, result["seq"], hub.clock.mono()))
     told = {**receipt_of_row(result), "to": put.message.to, "live": live, **more}
+    told |= tell_due(hub, {"failures": 0, "due": put.due, **result})
     if put.claimed and put.message.type == "answer" and put.message.reply_to is not None:
         told["claimed"] = True  # it ends no wait
     # The receipt goes first: on a burst the sender's next message waits for it.

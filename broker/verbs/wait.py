@@ -8,6 +8,7 @@ in vain is answered too, by `timeout`.
 
 from typing import Final
 
+from wakebus.broker.core.delays import tell_due
 from wakebus.broker.core.hub import Hub
 from wakebus.broker.core.model import ClientRequest, MessageKey, Waiter, digest
 from wakebus.broker.core.wait_circles import refuse_circles
@@ -18,11 +19,11 @@ from wakebus.broker.core.waiters import (
     forget_waiter,
     row_and_answer,
 )
-from wakebus.broker.duration import seconds_text
+from wakebus.broker.duration import seconds_text, span_text
 from wakebus.broker.errors import BadMessage, Busy, TimedOut, WakebusError
 from wakebus.broker.protocol.delivery_state import DeliveryState, receipt_word
 from wakebus.broker.protocol.outcome import awaits_reply
-from wakebus.broker.store.rows import Row
+from wakebus.broker.store.rows import Row, waits_until_due
 from wakebus.broker.store.store import Store
 from wakebus.broker.store.stored_json import outcome_of
 from wakebus.broker.store.stored_receipt import receipt_of_row
@@ -102,8 +103,10 @@ def _time_out(hub: Hub, waiter: Waiter) -> None:
         state = receipt_of_row(row)["state"] if row else "unknown"
         text = f"{waiter.id} is {state}, not yet {WANTS[waiter.want]}"
         behind = waits_behind(hub, row["endpoint"], row["id"]) if row else {}
-        text += f"{_away(hub, row)}{_failed(hub, row)}{_behind(behind)}{_unread(waiter.want, row)}"
+        text += f"{_due(hub, row)}{_away(hub, row)}{_failed(hub, row)}{_behind(behind)}"
+        text += _unread(waiter.want, row)
         data = {"id": waiter.id, "state": state, **behind}
+        data |= tell_due(hub, row) if row else {}
         if row and row["failures"]:
             data |= {"failures": row["failures"], "failed": row["failed"]}
         if waiter.want == "answer" and claimed:
@@ -115,6 +118,13 @@ def _time_out(hub: Hub, waiter: Waiter) -> None:
         return store.find(waiter.id), store.answer_to(waiter.id, claimed=True)
 
     hub.store.submit(find_claimed, answering(hub, waiter.request, looked))
+
+
+def _due(hub: Hub, row: Row | None) -> str:
+    """Return that a message does not go out yet, "" where it may."""
+    if row is None or not waits_until_due(row):
+        return ""
+    return f"; it goes out in {span_text(max(0.0, row['due'] - hub.bus_time()))}"
 
 
 def _away(hub: Hub, row: Row | None) -> str:

@@ -4,6 +4,9 @@ Commands: how they speak, and the two light senders.
     main          `wakebus`: its verbs (bus/, chats/, setup/), each loaded when it is called
     command       a verb as a value
     output        text, tables or JSON, and an exit status
-    notify        `notify-hermes`
+    notify        `notify-hermes`, and how all verbs send
+    message_body  text, JSON or standard input, as a message's body
+    targets       one message to several
+    when          `10m`, `18:00`
     notify_agent  `notify-agent`
 """

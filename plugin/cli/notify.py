@@ -9,8 +9,8 @@ and prompt (hermes-notify takes over a second). Rule 2: it never starts a broker
 import argparse
 import json
 import os
-import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from wakebus.broker import __version__
@@ -21,8 +21,8 @@ from wakebus.broker.protocol import message as messages
 from wakebus.broker.protocol.dead_letter import MAY_BE_DONE, next_steps
 from wakebus.broker.protocol.outcome import left_open
 from wakebus.broker.protocol.receipt import Answer, Receipt
-from wakebus.broker.protocol.wire import MAX_BODY
 from wakebus.plugin import sender_identity
+from wakebus.plugin.cli.message_body import body_of
 from wakebus.plugin.cli.output import (
     FAILED,
     LATE,
@@ -35,20 +35,22 @@ from wakebus.plugin.cli.output import (
     guarded,
     one_line,
 )
+from wakebus.plugin.cli.targets import EachTarget, check_known, targets_of
 
 CONNECT_S: Final = 2.0  # a broker that is being restarted is back by then
-MAX_STDIN: Final = 16 * MAX_BODY  # JSON may be written widely; more than that is no message
+MAX_WAIT_S: Final = 86400.0  # the broker waits no longer (PROTOCOL.md section 9)
 
 EXAMPLES: Final = """\
 examples:
   notify-hermes --to lead-agent "build is green"
   notify-hermes --to lead-agent --type task_done --channel "$WAKEBUS_CHANNEL" "done"
   notify-hermes --to worker-alpha --type directive --wait-reply 600 "run the tests"
+  notify-hermes --to worker-alpha,worker-beta --at 18:00 "stop now, report"
   make 2>&1 | tail -50 | notify-hermes --to lead-agent --type task_error -
 
 A text that begins with "-" goes behind "--".
 
-exit status:
+exit status (of several targets the highest):
   0  accepted; with --wait: handled, and the outcome is printed (what was done, not how well)
   1  the bus is not running, or the message was refused or is dead
   2  usage: the command line or the body cannot be sent as it is
@@ -70,7 +72,13 @@ def parser() -> Parser:
         description="Send a message to an endpoint of the bus; print what became of it.",
         epilog=EXAMPLES,
     )
-    found.add_argument("--to", required=True, metavar="ENDPOINT", help="target endpoint")
+    found.add_argument(
+        "--to",
+        required=True,
+        action="append",
+        metavar="ENDPOINT",
+        help="target endpoint; several: --to a1,a2 or --to a1 --to a2",
+    )
     found.add_argument("text", nargs="?", metavar="TEXT", help="the text; - reads stdin")
     add_message(found)
     found.add_argument(
@@ -103,7 +111,9 @@ def add_message(to: argparse.ArgumentParser) -> None:
     to.add_argument("--session", metavar="K", help="session at the receiver; empty: the channel's")
     to.add_argument("--queue", action="store_true", help="keep it even if nobody knows the target")
     to.add_argument("--id", metavar="I", help="message id: resend what was undecided")
-    to.add_argument("--key", metavar="K", help="send once per key in 24 h")
+    to.add_argument("--key", metavar="K", help="send once per key in 24 h (and target)")
+    add_delivery(to)
+    to.add_argument("--wake", choices=messages.WAKES, help="the most it may disturb the receiver")
     to.add_argument(
         "--socket", metavar="P", help="the broker's socket; default: from $HERMES_BUS_ROOT"
     )
@@ -111,6 +121,48 @@ def add_message(to: argparse.ArgumentParser) -> None:
         "--config", metavar="F", help="another bus-rules.yaml (role_map, default_sender)"
     )
     to.add_argument("--json", action="store_true", help="print one JSON object, errors too")
+
+
+def add_delivery(to: argparse.ArgumentParser) -> None:
+    """Add the options that say when a message goes out, and how long it may wait."""
+    when = to.add_mutually_exclusive_group()
+    when.add_argument(
+        "--in",
+        dest="not_before",
+        type=_when("after"),
+        metavar="SPAN",
+        help="send it in 10m, 1h30m, 2d; until then the broker keeps it",
+    )
+    when.add_argument(
+        "--at",
+        dest="not_before",
+        type=_when("moment"),
+        metavar="TIME",
+        help="send it at 18:00 (tomorrow if that is past), or at 2026-12-01T18:00",
+    )
+    to.add_argument(
+        "--ttl",
+        type=_when("ttl"),
+        metavar="SPAN",
+        help="give it up when it has waited so long: 90s, 10m, 12h (default 7d)",
+    )
+    to.add_argument(
+        "--priority",
+        choices=messages.PRIORITIES,
+        help="before or after others that wait for the same endpoint",
+    )
+
+
+def _when(name: str) -> Callable[[str], float]:
+    """Return a reader of times for argparse, which is loaded when it is needed."""
+
+    def read(text: str) -> float:
+        from wakebus.plugin.cli import when
+
+        found: float = getattr(when, name)(text)
+        return found
+
+    return read
 
 
 def seconds(text: str) -> float:
@@ -128,31 +180,107 @@ def run(args: argparse.Namespace) -> int:
     """Send as `args` say, print, return the exit status."""
     body = body_of(args)
     check_reply_channel(args, body)
+    each = EachTarget("notify-hermes", targets_of(args.to), as_json=args.json)
     if args.wait_reply is not None:
-        return show_answer(ask(args, body, args.wait_reply), args.json)
+        return ask(args, body, each, args.wait_reply)
+    until = end_of_wait(args, args.wait or 0.0)
     with connect(args.socket) as client:
-        receipt = send(client, args, body)
-        if args.wait is not None and receipt.state not in ("handled", "dead"):
-            ended = client.wait(receipt.id, args.wait, token=turn_token())
-            receipt = ended._replace(to=args.to, duplicate=receipt.duplicate)
-    return show(receipt, args.json)
+        found = send_to(client, args, body, each)
+        if args.wait is not None:
+            tell_delay(found)
+            found = each.run(lambda name: _ended(client, found[name], until))
+        each.run(lambda name: each.note_status(show(found[name], args.json, each.label(name))))
+    return each.status
 
 
-def ask(args: argparse.Namespace, body: Mapping[str, Any], wait: float) -> Answer:
-    """Send and wait for the answer."""
+def ask(args: argparse.Namespace, body: Mapping[str, Any], each: EachTarget, wait: float) -> int:
+    """Send, wait for the answers, print them; return the exit status."""
+    until = end_of_wait(args, wait)
     with connect(args.socket) as client:
-        receipt = send(client, args, body, asks=True)
-        if receipt.state == "dead":
-            return Answer(receipt, None)
-        again = f"Its answer, now or later: the same command with --id {receipt.id}"
-        try:
-            return client.wait_answer(receipt.id, wait, token=turn_token())
-        except TimedOut as exc:
-            step = f"It is not lost; follow it: wakebus trace {receipt.id}\n{again}"
-            raise TimedOut(exc.text, **(exc.data | {"step": step})) from exc
-        except KeyboardInterrupt:
-            echo(f"{receipt.id} goes on without you. {again}", error=True)
-            raise
+        asked = send_to(client, args, body, each, asks=True)
+        tell_delay(asked)
+
+        def show_one(name: str) -> None:
+            answer = _answered(client, asked[name], until, alone=not each.several)
+            each.note_status(show_answer(answer, args.json, each.label(name)))
+
+        each.run(show_one)
+    return each.status
+
+
+def send_to(
+    client: Client,
+    args: argparse.Namespace,
+    body: Mapping[str, Any],
+    each: EachTarget,
+    *,
+    asks: bool = False,
+) -> dict[str, Receipt]:
+    """Send to each; return the receipts by name. Raises where nothing may be sent to anybody."""
+    if each.several and args.id is not None:
+        raise Usage("--id names one message; give it with one target")
+    if each.several and not args.queue:
+        check_known(client, each.names)
+
+    def send_one(name: str) -> Receipt:
+        # By its key the broker would take the second one for the first, sent again.
+        key = f"{args.key} {name}" if args.key and each.several else args.key
+        one = argparse.Namespace(**(vars(args) | {"to": name, "key": key}))
+        return send(client, one, body, asks=asks)
+
+    return each.run(send_one)
+
+
+def end_of_wait(args: argparse.Namespace, wait: float) -> float:
+    """Return until when (monotonic) one waits `wait` seconds for what may go out later."""
+    total = wait + max(0.0, (args.not_before or 0.0) - time.time())
+    if wait and total > MAX_WAIT_S:
+        raise Usage(
+            "it would be waited for longer than a day; send it without waiting, and ask later: "
+            "wakebus trace ID"
+        )
+    return time.monotonic() + total
+
+
+def tell_delay(sent: Mapping[str, Receipt]) -> None:
+    """Say that the wait is for what goes out later."""
+    for receipt in sent.values():
+        if receipt.not_before:
+            when = _goes_out(receipt.not_before)
+            echo(f"note: {receipt.id} goes out {when}; the wait begins then", error=True)
+
+
+def _ended(client: Client, receipt: Receipt, until: float) -> Receipt:
+    if receipt.state in ("handled", "dead"):
+        return receipt
+    ended = client.wait(receipt.id, seconds_left(until), token=turn_token())
+    return ended._replace(to=receipt.to, duplicate=receipt.duplicate)
+
+
+def _answered(client: Client, receipt: Receipt, until: float, *, alone: bool) -> Answer:
+    if receipt.state == "dead":
+        return Answer(receipt, None)
+    follow = f"follow it: wakebus trace {receipt.id}"
+    again = f"Its answer, now or later: the same command with --id {receipt.id}" if alone else ""
+    try:
+        return client.wait_answer(receipt.id, seconds_left(until), token=turn_token())
+    except TimedOut as exc:
+        step = f"It is not lost; {follow}\n{again}".rstrip()
+        raise TimedOut(exc.text, **(exc.data | {"step": step})) from exc
+    except KeyboardInterrupt:
+        echo(f"{receipt.id} goes on without you. {again or follow.capitalize()}", error=True)
+        raise
+
+
+def seconds_left(until: float) -> float:
+    """Return the seconds until `until` (monotonic), 0.0 where it is over."""
+    return max(0.0, until - time.monotonic())
+
+
+def _goes_out(not_before: float) -> str:
+    from wakebus.plugin.cli.when import goes_out_text
+
+    return goes_out_text(not_before, time.time())
 
 
 def turn_token() -> str | None:
@@ -188,7 +316,9 @@ def send(
     if note:
         echo(f"note: sent as {name}; {note}", error=True)
     fields = {"session": args.session or None, "key": args.key, "id": args.id}
-    fields |= {"queue": args.queue, "asks": asks}
+    fields |= {"queue": args.queue, "asks": asks, "wake": args.wake}
+    fields |= {"not_before": args.not_before, "priority": args.priority}
+    fields |= {} if args.ttl is None else {"ttl_s": args.ttl}
     if token is not None:
         try:
             return client.send(args.to, body, sender=name, token=token, **fields)
@@ -199,19 +329,6 @@ def send(
             if messages.NAME.match(cause := os.environ.get("WAKEBUS_ID", "")):
                 fields |= {"cause": cause, "hops": 1}
     return client.send(args.to, body, sender=name, **fields)
-
-
-def body_of(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the body: `--body` or the text, with flags over fields. Raises Usage."""
-    raw, text = getattr(args, "body", None), args.text
-    if raw is not None and text is not None:
-        raise Usage("give either a text or --body JSON, not both")
-    if raw is None and text is None:
-        raise Usage("give a text, or - to read it from standard input")
-    fields = _body(raw) if raw is not None else {"text": _text(text)}
-    # An empty channel is what "$WAKEBUS_CHANNEL" gives in a turn without one.
-    flags = {"type": args.type, "channel": args.channel or None}
-    return fields | {name: value for name, value in flags.items() if value is not None}
 
 
 def check_reply_channel(args: argparse.Namespace, body: Mapping[str, Any]) -> None:
@@ -233,64 +350,11 @@ def check_reply_channel(args: argparse.Namespace, body: Mapping[str, Any]) -> No
         echo(f"note: {note}", error=True)
 
 
-def _text(given: str) -> str:
-    text = _stdin() if given == "-" else given
-    if not text.strip():
-        raise Usage("the text is empty")
-    return text
+_IF_TRUE: Final = ("claimed", "told", "in_doubt", "not_before")
 
 
-def _body(given: str) -> dict[str, Any]:
-    value = json_object(given, "--body")
-    if not value:
-        where = "standard input" if given == "-" else "--body"
-        raise Usage(f'{where} is an empty object; write at least {{"text": "…"}}')
-    return value
-
-
-def json_object(given: str, what: str) -> dict[str, Any]:
-    """Return the JSON object in `given`, or on standard input for `-`. Raises Usage."""
-    where, text = ("standard input", _stdin()) if given == "-" else (what, given)
-    try:
-        value = json.loads(text, parse_constant=_no_constant)
-    except (ValueError, RecursionError) as exc:
-        raise Usage(f"{where} is not JSON: {exc}") from exc
-    if not isinstance(value, dict):
-        raise Usage(f"{where} is JSON, but not an object {{…}}: {_KINDS[type(value)]}")
-    return value
-
-
-_KINDS: Final[dict[type, str]] = {
-    list: "a list",
-    str: "a string",
-    int: "a number",
-    float: "a number",
-    bool: "true or false",
-    type(None): "null",
-}
-
-
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON number")
-
-
-def _stdin() -> str:
-    if sys.stdin is None:
-        raise Usage("standard input is closed, there is nothing to read")
-    data = sys.stdin.buffer.read(MAX_STDIN + 1)
-    if len(data) > MAX_STDIN:
-        raise Usage(f"standard input goes on after {MAX_STDIN >> 20} MiB; a body has at most 1 MiB")
-    try:
-        return data.decode().removesuffix("\n")
-    except UnicodeDecodeError as exc:
-        raise Usage(f"standard input is not UTF-8 (byte {exc.start})") from exc
-
-
-_IF_TRUE: Final = ("claimed", "told", "in_doubt")
-
-
-def show(receipt: Receipt, as_json: bool) -> int:
-    """Print the receipt; return the exit status."""
+def show(receipt: Receipt, as_json: bool, who: str = "") -> int:
+    """Print the receipt; return the exit status. `who`: whose it is, where there are several."""
     if as_json:
         # What has ended waits for nobody.
         gone = ("live", "ahead") if receipt.state in ("handled", "dead") else ()
@@ -298,11 +362,11 @@ def show(receipt: Receipt, as_json: bool) -> int:
         echo_json({k: v for k, v in fields if v not in (None, "") and (v or k not in _IF_TRUE)})
     if receipt.state == "dead":
         doubt = f"; {MAY_BE_DONE}" if receipt.in_doubt else ""
-        echo(one_line(f"dead {receipt.id}: {receipt.reason}{doubt}"), error=True)
+        echo(one_line(f"{who}dead {receipt.id}: {receipt.reason}{doubt}"), error=True)
         echo(next_steps(receipt.id, receipt.reason, in_doubt=receipt.in_doubt), error=True)
         return WORK_FAILED if receipt.failed else FAILED
     if not as_json:
-        echo(one_line(sentence(receipt)))
+        echo(one_line(f"{who if receipt.state == 'handled' else ''}{sentence(receipt)}"))
     return OK
 
 
@@ -317,25 +381,27 @@ def sentence(receipt: Receipt) -> str:
         return f"delivered {receipt.id} to {receipt.to}{again}"
     away = "" if receipt.live else f"; {receipt.to} is away and gets it when it comes"
     ahead = f", {receipt.ahead} ahead of it" if receipt.ahead else ""
+    if receipt.not_before:
+        ahead = f"; it goes out {_goes_out(receipt.not_before)}"
     return f"queued {receipt.id} for {receipt.to}{ahead}{away}{again}"
 
 
-def show_answer(answer: Answer, as_json: bool) -> int:
-    """Print the answer; return the exit status."""
+def show_answer(answer: Answer, as_json: bool, who: str = "") -> int:
+    """Print the answer; return the exit status. `who`: as for `show`."""
     receipt, message = answer
     if message is not None:
         if as_json:
             echo_json(message.to_wire())
         else:
-            echo(message.text)
+            echo(f"{who}{message.text}")
         return OK
     if receipt.state == "dead":
-        return show(receipt, as_json)
+        return show(receipt, as_json, who)
     if as_json:
         facts = {"id": receipt.id, "state": receipt.state, "outcome": receipt.outcome}
         echo_json({**facts, "answer": None})
     why = _why(receipt.outcome)
-    echo(one_line(f"handled {receipt.id}, but there is no answer: {why}"), error=True)
+    echo(one_line(f"{who}handled {receipt.id}, but there is no answer: {why}"), error=True)
     return LATE
 
 

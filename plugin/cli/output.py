@@ -3,7 +3,8 @@ How a command speaks and ends: text for people, one JSON object for scripts, an 
 
 Rule 1: what a peer wrote reaches the terminal without what could steer it. Rule 2: whether the
 reader of the output is still there changes no exit status: what became of the message does.
-Rule 3: with `--json` there is exactly one JSON object on standard output, also for an error.
+Rule 3: with `--json` there is exactly one JSON object on standard output, also for an error; of a
+message to several, a line with one for each.
 Rule 4: every error says the next step. Rule 5: notify-hermes imports this; nothing of weight.
 """
 
@@ -118,10 +119,7 @@ def guarded(name: str, run: Callable[[argparse.Namespace], int], args: argparse.
     try:
         status = int(run(args))
     except WakebusError as exc:
-        if getattr(args, "json", False):
-            echo_json({"error": exc.to_wire()})
-        echo(f"{name}: {hint(exc)}", error=True)
-        status = status_of(exc)
+        status = report_error(name, exc, as_json=getattr(args, "json", False))
     except KeyboardInterrupt:
         status = INTERRUPTED
     except BrokenPipeError:
@@ -151,6 +149,14 @@ def _runs(folder: str) -> bool:
     from wakebus.broker.system.lock_file import lock_holder
 
     return lock_holder(Path(folder)) is not None
+
+
+def report_error(name: str, error: WakebusError, *, as_json: bool, **about: str) -> int:
+    """Print an error and its next step, with what else is said `about` it; return the status."""
+    if as_json:
+        echo_json({**about, "error": error.to_wire()})
+    echo(f"{name}: {hint(error)}", error=True)
+    return status_of(error)
 
 
 def status_of(error: WakebusError) -> int:

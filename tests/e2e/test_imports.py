@@ -34,8 +34,10 @@ OURS: Final = {
     "wakebus.broker.protocol.wire",
     "wakebus.plugin",
     "wakebus.plugin.cli",
+    "wakebus.plugin.cli.message_body",
     "wakebus.plugin.cli.notify",
     "wakebus.plugin.cli.output",
+    "wakebus.plugin.cli.targets",
     "wakebus.plugin.sender_identity",
 }
 # What it takes to look at a channel.

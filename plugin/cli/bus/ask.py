@@ -3,16 +3,17 @@
 import argparse
 from typing import Final
 
-from wakebus.plugin.cli import notify
+from wakebus.plugin.cli import message_body, notify
 from wakebus.plugin.cli.command import Command
 from wakebus.plugin.cli.output import Parser
+from wakebus.plugin.cli.targets import EachTarget, targets_of
 
 # Longer than most turns of an agent; a turn may take 30 minutes (`--wait 1800`).
 WAIT_S: Final = 300.0
 
 
 def _options(parser: Parser) -> None:
-    parser.add_argument("to", metavar="ENDPOINT", help="the endpoint that is asked")
+    parser.add_argument("to", metavar="ENDPOINT", help="who is asked; several: a1,a2")
     parser.add_argument("text", metavar="TEXT", help="the text; - reads stdin")
     notify.add_message(parser)
     parser.add_argument(
@@ -26,9 +27,10 @@ def _options(parser: Parser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Ask and print."""
-    body = {"type": "directive", **notify.body_of(args)}
+    body = {"type": "directive", **message_body.body_of(args)}
     notify.check_reply_channel(args, body)
-    return notify.show_answer(notify.ask(args, body, args.wait), args.json)
+    each = EachTarget("wakebus", targets_of([args.to]), as_json=args.json)
+    return notify.ask(args, body, each, args.wait)
 
 
 COMMAND: Final = Command(

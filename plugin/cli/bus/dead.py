@@ -17,6 +17,7 @@ from typing import Final
 
 from wakebus.broker.client.calls import ReplyRow
 from wakebus.broker.client.client import Client
+from wakebus.broker.duration import UNITS
 from wakebus.broker.errors import Refused
 from wakebus.broker.system.text_table import Column
 from wakebus.plugin import sender_identity
@@ -37,7 +38,6 @@ from wakebus.plugin.cli.output import (
 SHOWN: Final = 50
 STEP: Final = 200
 JSON: Final = "for scripts, errors too"
-UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 COLUMNS: Final = (
     Column("ID", whole=True),
     Column("AGE", right=True),
@@ -115,7 +115,7 @@ def duration(text: str) -> float:
 
 def age_text(seconds: float) -> str:
     """Return an age in its largest unit: `42s`, `3h`, `6d`."""
-    unit = next((u for u in ("d", "h", "m") if seconds >= UNITS[u]), "s")
+    unit = next((u for u in UNITS if seconds >= UNITS[u]), "s")
     return f"{seconds / UNITS[unit]:.0f}{unit}"
 
 

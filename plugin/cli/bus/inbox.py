@@ -6,6 +6,7 @@ what a gateway says by itself.
 """
 
 import argparse
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
@@ -16,6 +17,7 @@ from wakebus.plugin.cli import notify
 from wakebus.plugin.cli.bus.dead import age_text
 from wakebus.plugin.cli.command import Command
 from wakebus.plugin.cli.output import OK, Parser, Usage, echo, echo_json, echo_table, one_line
+from wakebus.plugin.cli.when import moment_text
 
 COLUMNS: Final = (
     Column("ID", whole=True),
@@ -93,6 +95,8 @@ def held_up(found: Iterable[Mapping[str, Any]]) -> Iterator[str]:
 def _row(one: dict[str, Any]) -> list[str]:
     state = "silent" if one.get("silent") else one["state"]
     state = "unanswered" if one.get("awaits") else state
+    if "not_before" in one:
+        state = f"at {moment_text(one['not_before'], time.time())}"
     lost = ", ".join(map(str, one.get("unreadable", ())))
     return [
         one["id"],
@@ -110,7 +114,8 @@ COMMAND: Final = Command(
     run=run,
     description="Show what waits for endpoint E and what is in its hands, oldest first, then "
     "what it took silently (wake: silent) and is still kept, and questions that a person has not "
-    "answered (wakebus reply). Nothing is taken. "
+    "answered (wakebus reply). A message that goes out later has its time as its state. Nothing is "
+    "taken. "
     "A whole text: wakebus trace ID --text",
     json="for scripts, errors too",
 )

@@ -6,7 +6,7 @@ way there. Who subscribes and keeps up gets it; nobody else, and not later.
 import argparse
 from typing import Final
 
-from wakebus.plugin.cli import notify
+from wakebus.plugin.cli import message_body, notify
 from wakebus.plugin.cli.command import Command
 from wakebus.plugin.cli.output import OK, Parser, echo, echo_json
 
@@ -30,7 +30,7 @@ def _options(parser: Parser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Publish and print."""
-    fields = {} if args.fields is None else notify.json_object(args.fields, "the event")
+    fields = {} if args.fields is None else message_body.json_object(args.fields, "the event")
     with notify.connect(None) as client:
         client.publish(args.topic, fields, confirm=True, token=notify.turn_token())
     if args.json:

@@ -17,7 +17,7 @@ from wakebus.broker.protocol.message import Message
 from wakebus.broker.protocol.receipt import Receipt
 from wakebus.broker.system.text_table import Column
 from wakebus.plugin import sender_identity
-from wakebus.plugin.cli import notify
+from wakebus.plugin.cli import message_body, notify
 from wakebus.plugin.cli.bus.dead import age_text
 from wakebus.plugin.cli.command import Command
 from wakebus.plugin.cli.output import OK, Parser, Usage, echo, echo_json, echo_table, one_line
@@ -110,7 +110,7 @@ def _text(args: argparse.Namespace, asked: Message) -> str:
     if args.text is None and sys.stdin is not None and sys.stdin.isatty():
         echo(f"{asked.sender}: {asked.text}\nanswer (one line; Ctrl-C: none):", error=True)
         args.text = sys.stdin.buffer.readline().decode(errors="replace").rstrip("\n")
-    return str(notify.body_of(args)["text"])
+    return str(message_body.body_of(args)["text"])
 
 
 def sentence(asked: Message, receipt: Receipt) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from wakebus.broker.duration import seconds_text
+from wakebus.plugin.cli.when import moment_text
 
 Traced = dict[str, Any]
 
@@ -66,6 +67,8 @@ def _head(message: Traced, asked: str) -> str:
     channel = f" [{_short(message['channel'])}]" if message.get("channel") else ""
     claimed = " (claimed)" if message.get("claimed") else ""
     type_ = _short(message.get("type") or "untyped")
+    first = message.get("priority")
+    type_ += f" ({_short(first)})" if first in ("high", "low") else ""
     lost = f" (unreadable: {_short(message['unreadable'])})" if message.get("unreadable") else ""
     id, sender, to, state = (_short(message.get(key)) for key in ("id", "from", "to", "state"))
     outcome = message.get("outcome")
@@ -118,6 +121,9 @@ def _words(entries: Sequence[Sequence[Step]]) -> list[tuple[str, str]]:
 def _broker_step(step: dict[str, Any]) -> Step:
     what = _short(step.get("what"))
     parts = [_process(step)]
+    if what == "queued" and step.get("not_before"):
+        then = _time(step["not_before"], 0.0)
+        parts.append(f"goes out at {moment_text(then, _time(step.get('t'), 0.0))}")
     if what == "queued":
         parts.append("receiver is there" if step.get("live") else "receiver is away")
         if step.get("ahead"):

@@ -22,12 +22,13 @@ from wakebus.adapters.delivery.deliver import check_size, reply_to_of
 from wakebus.adapters.errors import BadChannel, Unavailable, UnknownAdapter
 from wakebus.adapters.settings.environment import Environment
 from wakebus.broker.client.client import Client
+from wakebus.broker.duration import span_text
 from wakebus.broker.errors import TimedOut, Undecided, WakebusError
 from wakebus.broker.paths import bus_dir
-from wakebus.broker.protocol.message import from_wire, new_id
+from wakebus.broker.protocol.message import DEFAULT_TTL_S, from_wire, new_id
 from wakebus.broker.protocol.receipt import Receipt
 from wakebus.broker.system.durable_file import put_in_place
-from wakebus.plugin.cli import notify
+from wakebus.plugin.cli import message_body, notify
 from wakebus.plugin.cli.chats.results import explain, unsettled
 from wakebus.plugin.cli.command import Command
 from wakebus.plugin.cli.output import Parser, Usage, echo, echo_json, one_line, show_env_path
@@ -45,9 +46,10 @@ examples:
   wakebus send feishu:oc_1?thread=om_2 "Fixed"          into a thread
   make 2>&1 | tail -50 | wakebus send ntfy:builds -     the text from standard input
   wakebus send discord:1234 "The log" --file build.log
+  wakebus send telegram:-1001234 --at 18:00 "Deploy"    wakebus cancel ID takes it back
 
-exit status: 0 sent; 1 rejected or not sent, or the bus is not running; 2 usage;
-5 uncertain: it may have been accepted (also while it waits to be sent again)"""
+exit status: 0 sent, or kept until its time; 1 rejected or not sent, or the bus is not running;
+2 usage; 5 uncertain: it may have been accepted (also while it waits to be sent again)"""
 
 
 def _options(parser: Parser) -> None:
@@ -68,10 +70,10 @@ def _options(parser: Parser) -> None:
     parser.add_argument(
         "--wait",
         type=notify.seconds,
-        default=WAIT_S,
         metavar="S",
-        help=f"seconds to wait for the result (default {WAIT_S:g})",
+        help=f"seconds to wait for the result (default {WAIT_S:g}; of what goes out later: none)",
     )
+    notify.add_delivery(parser)
     parser.add_argument("--from", dest="sender", metavar="N", help="sender (default: found)")
     parser.add_argument("--id", metavar="I", help="message id: resend what was undecided")
     parser.add_argument("--key", metavar="K", help="send once per key in 24 h")
@@ -82,7 +84,9 @@ def _options(parser: Parser) -> None:
     )
     parser.floating = ("text",)
     parser.set_defaults(
-        **dict.fromkeys(("body", "type", "session", "socket", "config")), to=COURIER, queue=True
+        **dict.fromkeys(("body", "type", "session", "socket", "config", "wake")),
+        to=COURIER,
+        queue=True,
     )
 
 
@@ -98,12 +102,17 @@ def run(args: argparse.Namespace) -> int:
         body["channel"] = chat.token or args.channel
     if args.file is not None:
         check_file(Path(args.file), chat)
+        check_stay(args)
     if args.dry_run:
         return show_dry_run(args, body, env)
+    until = notify.end_of_wait(args, WAIT_S if args.wait is None else args.wait)
     with notify.connect(None) as client:
         receipt = _send(client, args, body)
+        if receipt.not_before and args.wait is None:
+            return notify.show(receipt._replace(to=chat.token or args.channel), args.json)
+        notify.tell_delay({COURIER: receipt})
         try:
-            receipt = client.wait(receipt.id, args.wait)
+            receipt = client.wait(receipt.id, notify.seconds_left(until))
         except TimedOut as exc:
             raise unsettled(client, receipt, exc) from exc
         except KeyboardInterrupt:
@@ -120,7 +129,7 @@ def body_of(args: argparse.Namespace) -> dict[str, Any]:
         raise Usage("give a text, - to read it from standard input, or --file PATH")
     if args.file == "":
         raise Usage("--file is empty; write the PATH of a file")
-    text = {} if args.text is None else notify.body_of(args)
+    text = {} if args.text is None else message_body.body_of(args)
     body = {"text": "", **text, "type": "say", "channel": args.channel}
     body |= {} if args.reply_to is None else {"reply_to": args.reply_to}
     reply_to_of(body)  # a wrong one is told before anything is queued
@@ -161,6 +170,16 @@ def check_file(path: Path, chat: GuardedAdapter) -> None:
     except (OSError, ValueError):
         size = 0  # what is wrong with it is said when it is read
     check_size(chat, size)
+
+
+def check_stay(args: argparse.Namespace) -> None:
+    """Raise Usage where the file's copy would be gone before its text is given up."""
+    delay = max(0.0, (args.not_before or 0.0) - time.time())
+    if delay + (DEFAULT_TTL_S if args.ttl is None else args.ttl) > attachments.KEEP_S:
+        raise Usage(
+            f"the copy of a file is kept for {span_text(attachments.KEEP_S)}, and this text may "
+            "wait longer; send it sooner, or with a shorter --ttl"
+        )
 
 
 def _send(client: Client, args: argparse.Namespace, body: Mapping[str, Any]) -> Receipt:

@@ -3,7 +3,7 @@
 import pytest
 
 from wakebus.broker.core.broker_events import REPORTERS, BrokerEvents, MissedEvents, is_ours
-from wakebus.broker.core.mailbox import MailboxEntry
+from wakebus.broker.core.mailbox_entry import MailboxEntry
 from wakebus.broker.protocol.event import Event, decode
 
 

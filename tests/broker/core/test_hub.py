@@ -8,7 +8,7 @@ import pytest
 
 from fakes.hub import Bench, put
 from wakebus.broker.core.hub import NEAR_MOST, _alike
-from wakebus.broker.core.mailbox import MailboxEntry
+from wakebus.broker.core.mailbox_entry import MailboxEntry
 from wakebus.broker.core.model import digest
 from wakebus.broker.errors import BrokerUnavailable
 from wakebus.broker.protocol.event import decode

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from wakebus.broker.core.mailbox import LANE_MORE, Mailbox, MailboxEntry
+from wakebus.broker.core.mailbox import LANE_MORE, Mailbox
+from wakebus.broker.core.mailbox_entry import MailboxEntry
 from wakebus.broker.protocol.delivery_state import DeliveryState
 
 MIB = 1 << 20

@@ -12,7 +12,7 @@ import yaml
 
 from wakebus.broker.protocol import message
 from wakebus.broker.server import cli as busd
-from wakebus.plugin.cli import main, notify, notify_agent
+from wakebus.plugin.cli import main, message_body, notify, notify_agent
 from wakebus.plugin.cli.output import Parser
 from wakebus.plugin.hermes.tools import schemas
 from wakebus.plugin.prompt.label import PromptItem, label
@@ -77,8 +77,9 @@ def test_every_message_could_be_sent(line: str) -> None:
     program, *words = shlex.split(line)
     if program == "notify-hermes":
         args = notify.parser().parse_args(words)
-        body = notify.body_of(args)
-        wire = {"id": "m1", "ts": 1.0, "from": "me", "to": args.to, "body": body}
+        body = message_body.body_of(args)
+        (to,) = args.to
+        wire = {"id": "m1", "ts": 1.0, "from": "me", "to": to, "body": body}
         assert message.from_wire(wire).text
 
 
