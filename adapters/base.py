@@ -124,12 +124,17 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is to be done, as data; the URL's scheme chooses the transport that does it."""
+    """
+    What is to be done, as data; the URL's scheme chooses the transport that does it.
+
+    platform: whose request it is, as who performs it says; a platform may have a proxy of its own.
+    """
 
     url: str
     body: bytes = b""
     headers: Mapping[str, str] = field(default_factory=dict)
     method: str = "POST"
+    platform: str = field(default="", compare=False)
 
     @property
     def scheme(self) -> str:

@@ -69,7 +69,7 @@ def run(stop: threading.Event, *, echo: TextIO | None = None, takeover: bool = F
     folder = bus_dir()
     delivery_log = DeliveryLog(folder / LOG)
     env = Environment()
-    courier = Courier(transports(folder, echo), delivery_log, env=env, folder=folder)
+    courier = Courier(transports(folder, echo, env), delivery_log, env=env, folder=folder)
     set_up = PlatformsSetUp(env, Environment({}, env.file, warn=lambda *_: None))
     status = StatusFile(folder, courier.admission.state, time.time(), env.file.absolute(), set_up)
     # The client first: it waits for the broker, which makes the folder.

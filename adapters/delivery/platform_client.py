@@ -36,12 +36,14 @@ T = TypeVar("T")
 UPLOADS: Final = 4  # requests; Slack's takes two, Matrix's two
 
 
-def performer(performers: Mapping[str, Transport], request: Request) -> Transport:
+def performer(
+    performers: Mapping[str, Transport], platform: str, request: Request
+) -> Callable[[], Response]:
     """Return what performs this request, or raise Rejected."""
     scheme = request.scheme
     if scheme not in performers:
         raise Rejected(f"nothing here speaks {scheme!r}")
-    return performers[scheme]
+    return partial(performers[scheme], replace(request, platform=platform))
 
 
 def ask_platform(
@@ -57,7 +59,7 @@ def ask_platform(
     without: what there is none of then, "no access token".
     """
     try:
-        return parse(performer(performers, request)(request))
+        return parse(performer(performers, platform, request)())
     except Uncertain as exc:
         raise Silent(f"{without}: {exc.text}") from exc
     except DeliveryError:
@@ -139,7 +141,7 @@ class PlatformClient:
     def prepare(self, outgoing: Outgoing) -> Callable[[], Sent]:
         """Build a message's request; return what performs it, or raise Rejected."""
         request = self.chat.build(outgoing)
-        return partial(self._send, partial(performer(self._performers, request), request))
+        return partial(self._send, performer(self._performers, self.chat.platform, request))
 
     def _send(self, perform: Callable[[], Response]) -> Sent:
         """Return what the platform says of a message, or raise it; a bug now is Uncertain."""

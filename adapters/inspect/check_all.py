@@ -29,7 +29,7 @@ def check_all(
     """Yield what each platform says of the credential that `env` holds, as it comes."""
     from wakebus.adapters.transports.https import Https  # 0.1 s
 
-    https = Https(connect_s=5.0, read_s=ANSWER_S / 2, total_s=ANSWER_S / 2)
+    https = Https(5.0, ANSWER_S / 2, ANSWER_S / 2, env=lambda: env)
     context = DeliveryContext({"https": https, "http": https})
     results: _Results = queue.SimpleQueue()
     for name in names:  # daemons: a resolver that hangs holds nobody at the end

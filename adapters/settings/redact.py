@@ -13,7 +13,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
-from urllib.parse import parse_qsl, quote, quote_plus, urlsplit
+from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit
 
 from wakebus.adapters.base import Request
 
@@ -74,6 +74,9 @@ def secret_values(env: Mapping[str, str]) -> set[str]:
             whole = value.strip()
             found |= _of_url(value) if "://" in value else {whole, whole.partition(":")[2]}
             found |= _paths(value, name.startswith("WEBHOOK_"))
+        elif name.upper().endswith("_PROXY"):
+            password = value.rpartition("@")[0].rpartition("://")[2].partition(":")[2]
+            found |= {password, unquote(password)}
     return {value for value in found if len(value) >= SHORTEST}
 
 

@@ -10,25 +10,30 @@ or without bound: 5 s to connect, 15 s of silence, 30 s in all (and 8 s for each
 plain `http:` goes to a loopback address and never through a proxy. Rule 5: no URL in an error or a
 log: it may be a credential (a webhook's path, a bot's token, httpx's own log lines).
 
-Proxies come from HTTPS_PROXY, NO_PROXY and the like, and certificates from SSL_CERT_FILE, as httpx
-reads them: where a house has a proxy there is no other way out.
+Proxies (proxies.py) and certificates (SSL_CERT_FILE, SSL_CERT_DIR) come from the settings: where a
+house has a proxy there is no other way out. Who goes through one is told so where it fails.
 """
 
 import ipaddress
 import logging
+import os
+import re
 import socket
 import ssl
+import sys
 import threading
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final
+from urllib.request import getproxies
 
 import httpx
 
 from wakebus.adapters.base import Request, Response
 from wakebus.adapters.errors import NotSent, Rejected, Unavailable, Uncertain
+from wakebus.adapters.transports.proxies import OutboundProxy, is_exempt, proxy_for
 
 CONNECT_S: Final = 5.0
 READ_S: Final = 15.0
@@ -45,49 +50,100 @@ _BROKEN: Final = (httpx.InvalidURL, httpx.UnsupportedProtocol, httpx.LocalProtoc
 
 
 class Https:
-    """A transport. Thread-safe: requests share nothing but the certificates."""
+    """
+    A transport. Thread-safe: requests share nothing but the certificates.
+
+    env: the settings, in which proxies and certificates are looked for; else the process's.
+    """
 
     def __init__(
-        self, connect_s: float = CONNECT_S, read_s: float = READ_S, total_s: float = TOTAL_S
+        self,
+        connect_s: float = CONNECT_S,
+        read_s: float = READ_S,
+        total_s: float = TOTAL_S,
+        env: Callable[[], Mapping[str, str]] = lambda: os.environ,
     ) -> None:
         self._timeout = httpx.Timeout(read_s, connect=connect_s)
-        self._total_s = total_s
-        self._tls: ssl.SSLContext | None = None
+        self._total_s, self._env = total_s, env
+        self._tls: dict[tuple[str, str], ssl.SSLContext] = {}
         self._lock = threading.Lock()
 
     def __call__(self, request: Request) -> Response:
         """Return the answer, whatever its status; raise Rejected, NotSent or Uncertain."""
-        local = check_url(request.url)
-        watch = _Watch(self._total_s + len(request.body) / SLOWEST)
-        with _silence(), self._client(local) as client:
+        proxy = None if check_url(request.url) else _proxy(request, self._env())
+        watch = _Watch(self._total_s + len(request.body) / SLOWEST, proxy)
+        with _silence(), self._client(proxy) as client:
             built = _built(client, request, watch)
             try:
                 with watch.running():
                     answer = _answer(client.send(built, stream=True))
                     return replace(answer, asked=len(request.body))
             except (httpx.HTTPError, OSError, ValueError, zlib.error) as exc:
+                watch.close()
                 raise watch.judged(exc) from None
 
-    def _client(self, local: bool) -> httpx.Client:
+    def _client(self, proxy: OutboundProxy | None) -> httpx.Client:
+        tls = self._certificates()
         try:
+            via = (
+                httpx.Proxy(proxy.url, ssl_context=tls if proxy.secure else None) if proxy else None
+            )
             return httpx.Client(
-                verify=self._certificates(),
+                verify=tls,
                 timeout=self._timeout,
-                trust_env=not local,
+                trust_env=False,
+                proxy=via,
                 follow_redirects=False,
                 limits=httpx.Limits(max_keepalive_connections=0),
             )
-        except (httpx.InvalidURL, ValueError, ImportError, OSError) as exc:
-            what = type(exc).__name__  # its text may hold the proxy's password
+        except ImportError:
             raise Unavailable(
-                f"not reachable: the proxy or SSL_CERT_FILE in the environment ({what})"
+                f"{_through(proxy)}: SOCKS wants: pip install 'httpx[socks]'"
             ) from None
+        except (httpx.InvalidURL, ValueError, OSError) as exc:
+            what = type(exc).__name__  # its text may hold the proxy's password
+            raise Unavailable(f"not reachable{_through(proxy)}: no proxy ({what})") from None
 
     def _certificates(self) -> ssl.SSLContext:
+        env = self._env()
+        file, folder = env.get("SSL_CERT_FILE", ""), env.get("SSL_CERT_DIR", "")
         with self._lock:
-            if self._tls is None:  # 20 ms and more: once, and not where nothing is sent
-                self._tls = httpx.create_ssl_context()
-            return self._tls
+            if (
+                file,
+                folder,
+            ) not in self._tls:  # 20 ms and more: once, and not where nothing is sent
+                self._tls[file, folder] = _tls(file, folder)
+            return self._tls[file, folder]
+
+
+def _tls(file: str, folder: str) -> ssl.SSLContext:
+    """Return what verifies certificates: by these authorities, "" for those that httpx brings."""
+    try:
+        if file:
+            return ssl.create_default_context(cafile=file)
+        return ssl.create_default_context(capath=folder) if folder else httpx.create_ssl_context()
+    except (OSError, ValueError) as exc:  # also ssl.SSLError: no certificate in it
+        why = (exc.strerror if isinstance(exc, OSError) else "") or type(exc).__name__
+        name = "SSL_CERT_FILE" if file else "SSL_CERT_DIR"
+        raise Unavailable(f"not reachable: {name} cannot be read: {why}") from None
+
+
+def _proxy(request: Request, env: Mapping[str, str]) -> OutboundProxy | None:
+    """Return the proxy for a request: that of the settings, on macOS else the system's."""
+    url = httpx.URL(request.url)
+    port = url.port or 443
+    if found := proxy_for(request.platform, url.host, port, env):
+        return found
+    system = getproxies().get("https") if sys.platform == "darwin" else None
+    return (
+        OutboundProxy(system, "the system's proxy")
+        if system and not is_exempt(url.host, port, env)
+        else None
+    )
+
+
+def _through(proxy: OutboundProxy | None) -> str:
+    return f" through {proxy.shown}" if proxy else ""
 
 
 def check_url(url: str) -> bool:
@@ -134,8 +190,8 @@ def _chunks(body: bytes) -> Iterator[bytes]:
 class _Watch:
     """What is known of one request while it runs, and its end after the total time."""
 
-    def __init__(self, total_s: float) -> None:
-        self._total_s = total_s
+    def __init__(self, total_s: float, proxy: OutboundProxy | None = None) -> None:
+        self._total_s, self._proxy = total_s, proxy
         self._phase = ""  # as httpcore tells: connecting, writing
         self._stream: Any = None
         self._lock = threading.Lock()
@@ -176,13 +232,18 @@ class _Watch:
         except (OSError, ValueError):
             pass
 
+    def close(self) -> None:
+        """End the connection: httpcore leaves one open to a SOCKS proxy that refuses."""
+        if self._stream is not None:
+            self._stream.close()
+
     def judged(self, error: Exception) -> Rejected | NotSent | Uncertain:
         """Return the delivery error that `error` is; its own text, with the URL, is left out."""
         what = f"no answer within {self._total_s:.3g} s" if self._late else _words(error)
         if isinstance(error, _BROKEN):
             return Rejected(f"the request cannot be written: {type(error).__name__}")
         if isinstance(error, _CONNECTING) or self._phase == "connecting":
-            return Unavailable(f"not reachable: {what}")
+            return Unavailable(f"not reachable{_through(self._proxy)}: {what}")
         return Uncertain(f"it was sent, but the answer is missing: {what}")
 
 
@@ -197,7 +258,7 @@ def _words(error: Exception) -> str:
         httpx.ReadTimeout: "no answer in time",
         httpx.WriteTimeout: "not taken in time",
         httpx.RemoteProtocolError: "the connection was closed, or what came is no HTTP",
-        httpx.ProxyError: "the proxy refused",
+        httpx.ProxyError: _refused(str(error)),
     }
     cause: BaseException | None = error
     for _ in range(16):  # bounded: two errors may be each other's context
@@ -207,6 +268,18 @@ def _words(error: Exception) -> str:
     # The system's own words; the whole text of an error may hold the URL.
     said = cause.strerror if isinstance(cause, OSError) else None
     return words.get(type(error)) or said or type(error).__name__
+
+
+def _refused(said: str) -> str:
+    """Return what a proxy said: a status of CONNECT, or httpcore's own words of SOCKS."""
+    if found := re.match(r"\d{3}\b", said):
+        wants = ", it wants a user and a password" if found[0] == "407" else ""
+        return f"the proxy refused with status {found[0]}{wants}"
+    return (
+        f"the proxy refused: {said[:80]}"
+        if re.fullmatch(r"[\w .,:'-]+", said)
+        else "the proxy refused"
+    )
 
 
 def _answer(answer: httpx.Response) -> Response:

@@ -5,7 +5,7 @@ import socket
 import ssl
 import struct
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import TracebackType
 
 import trustme
@@ -46,14 +46,18 @@ class Server:
     """
     `with Server(act) as server`: `server.url`; `server.seen`: the requests, whole.
 
-    reads: whether it reads a request at all. tls: it speaks https, with CERTIFICATE.
+    reads: whether it reads a request at all. tls: it speaks https, with CERTIFICATE or one
+    for `names`.
     """
 
-    def __init__(self, act: Act, *, reads: bool = True, tls: bool = False) -> None:
+    def __init__(
+        self, act: Act, *, reads: bool = True, tls: bool = False, names: Sequence[str] = ()
+    ) -> None:
         self._act, self._reads = act, reads
         self._tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER) if tls else None
         if self._tls:
-            CERTIFICATE.configure_cert(self._tls)
+            certificate = AUTHORITY.issue_cert(*names) if names else CERTIFICATE
+            certificate.configure_cert(self._tls)
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = self._listener.getsockname()[1]
         self.url = (

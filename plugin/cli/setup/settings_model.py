@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import AfterValidator, Field, ValidationError, create_model
 
 from wakebus.adapters.errors import DeliveryError
+from wakebus.adapters.inspect.proxy_settings import proxy_faults
 from wakebus.adapters.inspect.rate_settings import (
     RateSetting,
     check_rate,
@@ -72,6 +73,8 @@ class SettingsInForce:
             for error in exc.errors():
                 name = str(error["loc"][0])
                 found.append(f"{self._place(name, env)}: {error['ctx']['error']}")
+        for name, fault in proxy_faults(env):
+            found.append(f"{self._place(name, env)}: {fault}")
         for name in sorted(set(env) - env.inherited):
             if near := near_rate(name, self.rates):
                 found.append(f"{self._place(name, env)}: no such setting; did you mean {near}?")

@@ -2,6 +2,7 @@
 
 import gzip
 import logging
+import os
 import re
 import ssl
 import threading
@@ -18,7 +19,7 @@ from wakebus.adapters.errors import DeliveryError, NotSent, Rejected, Uncertain
 from wakebus.adapters.transports.https import MAX_ANSWER, Https, check_url
 
 HUSH = "hush-7f3a"
-CALM = Https()
+CALM = Https(env=lambda: {**os.environ, "SSL_CERT_FILE": ""})  # trusts no fake
 IMPATIENT = Https(connect_s=30.0, read_s=0.3, total_s=60.0)  # only where the server never answers
 
 
@@ -28,7 +29,6 @@ def _plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.lower(), raising=False)
     monkeypatch.delenv("SSL_CERT_FILE", raising=False)
-    CALM._certificates()  # read once, before a test trusts others
 
 
 @pytest.fixture
