@@ -5,6 +5,7 @@ Names, bytes, disk: the broker and its client. Knows no platform and no agent.
     address    where the running broker is          settings   the broker's numbers
     folder_trust  who may replace what lies in a folder  duration  seconds as people read them
     other_version  what is said of a broker of another version
+    denial     why the system keeps a process from the bus
 
     protocol/  what client and server agree on      system/    files, locks, clocks, processes
     client/    a client's messages                  store/     the tables, and their thread

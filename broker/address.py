@@ -94,18 +94,28 @@ def read_address(folder: "Path | str") -> dict[str, Any]:
         with os.fdopen(descriptor, encoding="utf-8") as file:
             found, user = os.fstat(descriptor), os.getuid()
             if not stat.S_ISREG(found.st_mode) or found.st_uid != user:
-                raise NotRunning(f"{path} is not a file of this user; it is not trusted")
+                raise _not_trusted(f"{path} is not a file of this user")
             if os.stat(folder).st_uid != user:  # noqa: PTH116
-                raise NotRunning(f"{folder} is not a folder of this user; it is not trusted")
+                raise _not_trusted(f"{folder} is not a folder of this user")
             if reason := refusal_of_way(os.path.abspath(folder), user):  # noqa: PTH100
                 raise NotRunning(f"{path} is not safe: {reason}", step=STEP)
             data = json.load(file)
     except FileNotFoundError:
         raise NotRunning(f"no broker runs here ({path} does not exist)") from None
+    except PermissionError as exc:
+        from wakebus.broker.denial import denied
+
+        raise denied(path, exc, "be read") from exc
     except OSError as exc:
-        raise NotRunning(f"{path} cannot be read: {exc}") from exc
+        raise NotRunning(f"{path} cannot be read: {exc.strerror}") from exc
     except (ValueError, RecursionError):
         data = None  # empty after a cut of power, or damaged: a running broker soon mends it
     if not isinstance(data, dict) or not isinstance(data.get("router"), str):
         raise NotRunning(f"no broker runs here ({path} holds no address of one)")
     return data
+
+
+def _not_trusted(text: str) -> NotRunning:
+    from wakebus.broker.denial import OWN_ROOT
+
+    return NotRunning(f"{text}; it is not trusted", step=OWN_ROOT)

@@ -176,7 +176,9 @@ def given_in_file(file: Path) -> Iterator[GivenSetting]:
         values = tomllib.loads(text)
     except FileNotFoundError:
         return
-    except (OSError, ValueError) as exc:
+    except OSError as exc:
+        raise BadSettings(f"{file}: {exc.strerror}") from exc
+    except ValueError as exc:
         raise BadSettings(f"{file}: {exc}") from exc
     for key, value in values.items():
         line = _line_of(key, text)

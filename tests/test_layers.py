@@ -27,6 +27,7 @@ GROUND: Final = {
         "paths",
         "address",
         "folder_trust",
+        "denial",
         "settings",
         "duration",
         "other_version",

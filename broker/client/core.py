@@ -113,9 +113,12 @@ class ClientCore:
         raise self._late(asked, within, written)
 
     def _late(self, asked: BrokerRequest, within: str, written: bool) -> WakebusError:
+        from wakebus.broker.denial import not_running
+
         where, id, waited = self.connection.address, asked.id, asked.waited
         if not written and not waited:
-            return NotRunning(f"no broker answers at {where} {within}; nothing was sent")
+            text = f"no broker answers at {where} {within}"
+            return not_running(where, text, "nothing was sent")
         if id:
             text = f"the broker gave no receipt {within}; it may have stored {id}"
             return Undecided(text, id=id)

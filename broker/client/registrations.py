@@ -19,6 +19,7 @@ from wakebus.broker.client.delivery import Delivery
 from wakebus.broker.client.handler_pool import HandlerPool
 from wakebus.broker.client.in_flight import Handler, InFlight, PendingAck, RunHandler
 from wakebus.broker.client.pending_request import PendingRequest
+from wakebus.broker.denial import not_running
 from wakebus.broker.errors import (
     CLOSED,
     NameTaken,
@@ -132,7 +133,8 @@ class Registrations:
         where = self._connection.address
         if self._connection.connected(0):
             return TimedOut(f"the broker at {where} did not answer `register` in {timeout:g} s")
-        return NotRunning(f"no broker answers at {where} ({timeout:g} s); nothing was registered")
+        text = f"no broker answers at {where} ({timeout:g} s)"
+        return not_running(where, text, "nothing was registered")
 
     def _hello(self) -> None:
         versions = {"min": wire.VERSION, "max": wire.VERSION}

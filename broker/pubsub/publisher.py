@@ -18,6 +18,7 @@ from typing import Any, Final
 
 import zmq
 
+from wakebus.broker.denial import not_running
 from wakebus.broker.errors import CLOSED, NotRunning, Refused
 from wakebus.broker.protocol.event import OwnStream, encode, frame_of, stamp
 from wakebus.broker.protocol.topics import check_topic
@@ -96,9 +97,8 @@ class Publisher:
             if not self._has_waited:
                 self._wait(timeout)
             if not self._was_there:
-                raise NotRunning(
-                    f"no broker takes events at {self._address}; nothing was published"
-                )
+                text = f"no broker takes events at {self._address}"
+                raise not_running(self._address, text, "nothing was published")
 
     def _read(self) -> None:
         if self._wanted != self._address:

@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from wakebus.broker.address import TopicAddresses
+from wakebus.broker.denial import not_running
 from wakebus.broker.errors import CLOSED, BadTopic, NotRunning, TimedOut
 from wakebus.broker.protocol.topics import check_pattern, shown_patterns
 
@@ -132,7 +133,8 @@ class TopicPlane:
             number += 1
         where, seconds = self._broker.address, f"{timeout:g} s"
         if not self._broker.connected(0):
-            raise NotRunning(f"no broker answers at {where} ({seconds}); nothing was subscribed")
+            text = f"no broker answers at {where} ({seconds})"
+            raise not_running(where, text, "nothing was subscribed")
         raise TimedOut(
             f"the broker at {where} did not take the subscription to {shown_patterns(patterns)} "
             f"in {seconds}"

@@ -46,8 +46,11 @@ def main(argv: list[str] | None = None) -> int:
     except WakebusError as exc:
         print_line("\n".join([f"hermes-busd: {exc}", *_some(exc.data, "step")]), error=True)
         return 1
-    except OSError as exc:  # it names the file
-        print_line(f"hermes-busd: {exc}", error=True)
+    except OSError as exc:
+        from wakebus.broker.denial import system_error
+
+        error = system_error(exc)
+        print_line(f"hermes-busd: {error}\n{error.data['step']}", error=True)
         return 1
     except KeyboardInterrupt:
         return 130
@@ -127,8 +130,15 @@ def _answers() -> bool:
 
 
 def _mute(folder: Path, problem: str) -> WakebusError:
+    from wakebus.broker.denial import denial_of_connection
     from wakebus.broker.system.lock_file import step_for_mute
 
+    try:
+        denial = denial_of_connection(str(read_address(folder)["router"]))
+    except NotRunning:
+        denial = None
+    if denial:
+        return WakebusError(denial.text, step=denial.step)
     return WakebusError(problem, step=step_for_mute(folder))
 
 
@@ -207,12 +217,12 @@ def _ask_to_stop(folder: Path) -> int:
                 return client.stop_broker(boot)
         except WakebusError as exc:  # one that starts has no address yet, one that ends none more
             if isinstance(exc, Refused) or time.monotonic() > deadline:
-                return _signal(folder, exc.text)
+                return _signal(folder, exc)
             time.sleep(0.05)
     return 0
 
 
-def _signal(folder: Path, problem: str) -> int:
+def _signal(folder: Path, problem: WakebusError) -> int:
     """Ask by a signal whom the socket does not reach, if that is certainly the broker: its pid."""
     from wakebus.broker.system.lock_file import lock_holder, proven_holder
     from wakebus.broker.system.processes import send_signal
@@ -229,7 +239,8 @@ def _signal(folder: Path, problem: str) -> int:
             which = f"Which process is this broker, which {lock} does not tell,"
         raise WakebusError(
             f"the broker could not be asked to stop: {problem}. {which} is not certain (it may run "
-            "in another container), so nothing was signalled: stop it where it was started"
+            "in another container), so nothing was signalled: stop it where it was started",
+            **problem.data,
         )
     try:
         paths.stop_mark(folder).touch(mode=0o600)  # else every listener would start it again

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import Final
 
+from wakebus.broker.denial import denied
 from wakebus.broker.errors import WakebusError
 from wakebus.broker.system.processes import ON_LINUX, Process, process_of, start_of
 
@@ -98,7 +99,8 @@ def lock_holder(folder: Path) -> int | None:
     """
     Return the pid of the broker that holds the folder, as that calls itself; None when none does.
 
-    0: nothing tells. The number may be only what the file says (`proven_holder`).
+    0: nothing tells. The number may be only what the file says (`proven_holder`). Raises NotRunning
+    where this process may not look.
     """
     found = _written_holder(folder)
     if found is None and not _is_folder_locked(folder):
@@ -176,6 +178,8 @@ def _written_holder(folder: Path) -> Process | None:
         lock = os.open(folder / LOCK, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     except (FileNotFoundError, NotADirectoryError):
         return None
+    except PermissionError as exc:
+        raise denied(str(folder / LOCK), exc, "be read") from exc
     try:
         if _try_lock(lock, fcntl.LOCK_SH):
             return None

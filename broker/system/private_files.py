@@ -31,7 +31,10 @@ def make_folder(folder: Path) -> None:
         make_folders(folder, 0o700)
         found = folder.lstat()
     except OSError as exc:
-        raise CannotStart(f"the folder {folder} cannot be made: {exc.strerror}") from exc
+        raise CannotStart(
+            f"the folder {folder} cannot be made: {exc.strerror}",
+            step="Set HERMES_BUS_ROOT to a folder that you may write",
+        ) from exc
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
         raise CannotStart(f"{folder} is not a folder of this user")
     check_way(folder)

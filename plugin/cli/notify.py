@@ -297,11 +297,14 @@ def connect(socket: str | None) -> Client:
     try:
         client = Client(socket)
     except NotRunning as exc:
-        raise NotRunning(exc.text, **step) from exc
+        raise NotRunning(exc.text, **(step | exc.data)) from exc
     if not client.connected(CONNECT_S):
+        from wakebus.broker.denial import not_running
+
         where = client.address
         client.close()
-        raise NotRunning(f"no broker answers at {where}; nothing was sent", **step)
+        error = not_running(where, f"no broker answers at {where}", "nothing was sent")
+        raise NotRunning(error.text, **(step | error.data))
     return client
 
 
@@ -312,7 +315,7 @@ def send(
     try:
         name, token, note = sender_identity.find_sender(args.sender, os.environ, args.config)
     except WakebusError as exc:
-        raise Usage(exc.text) from exc
+        raise Usage(exc.text, **exc.data) from exc
     if note:
         echo(f"note: sent as {name}; {note}", error=True)
     fields = {"session": args.session or None, "key": args.key, "id": args.id}

@@ -155,7 +155,7 @@ def shown_name(
     try:
         rules, note = sender_identity.rules_of(config)
     except WakebusError as exc:
-        raise Usage(exc.text) from exc
+        raise Usage(exc.text, **exc.data) from exc
     if rules is not None:
         role = rules.role_map.get(name) if name else None
         name = role.name if role else name or rules.default_sender

@@ -124,6 +124,10 @@ def guarded(name: str, run: Callable[[argparse.Namespace], int], args: argparse.
         status = INTERRUPTED
     except BrokenPipeError:
         status = FAILED
+    except OSError as exc:
+        from wakebus.broker.denial import system_error
+
+        status = report_error(name, system_error(exc), as_json=getattr(args, "json", False))
     drop_unwritten()
     return status
 
@@ -137,10 +141,10 @@ def _tell_other_version() -> None:
     try:
         folder = f"{root_of('HERMES_BUS_ROOT')}/bus"
         note = version_note(read_address(folder))
+        if note and _runs(folder):  # not what a killed one left
+            echo(note, error=True)
     except (WakebusError, KeyError):  # none runs, or none may be believed: whoever asks it says so
-        return
-    if note and _runs(folder):  # not what a killed one left
-        echo(note, error=True)
+        pass
 
 
 def _runs(folder: str) -> bool:
@@ -189,7 +193,10 @@ def _step(error: WakebusError) -> str:
     if step := error.data.get("step"):
         return str(step)
     if isinstance(error, NotRunning):
-        return _how_to_start()
+        try:
+            return _how_to_start()
+        except WakebusError as exc:
+            return str(exc.data.get("step", ""))
     queue = " To keep it until somebody listens: --queue" if error.data.get("to") else ""
     steps: Mapping[type[WakebusError], str] = {
         UnknownTarget: f"Known names: wakebus endpoints.{queue}",
@@ -204,10 +211,15 @@ def _step(error: WakebusError) -> str:
 
 def _how_to_start() -> str:
     """Return what to do about a broker that does not answer; it may be there, but frozen."""
+    from wakebus.broker.denial import current_sandbox
     from wakebus.broker.paths import bus_dir
     from wakebus.broker.system.lock_file import step_for_mute
 
-    return step_for_mute(bus_dir()) or "Start the bus: hermes-busd start"
+    if step := step_for_mute(bus_dir()):
+        return step
+    if sandbox := current_sandbox():
+        return f"{sandbox.name} may hide it. {sandbox.step}"
+    return "Start the bus: hermes-busd start"
 
 
 def echo(text: str, *, error: bool = False, styled: bool = False) -> None:

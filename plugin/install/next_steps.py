@@ -6,8 +6,6 @@ Rule 3: nothing here is run.
 """
 
 import json
-import os
-import pwd
 import re
 import shlex
 import shutil
@@ -17,7 +15,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-from wakebus.broker.paths import hermes_home
+from wakebus.broker.paths import hermes_home, real_home
 
 CHECKOUT: Final = "PATH_OF_THE_CHECKOUT"
 # What `hermes -p` takes (hermes_cli/main.py:566 of hermes-agent 0.19.0).
@@ -43,10 +41,7 @@ def restart(home: Path) -> str:
 
 def default_home() -> Path:
     """Return `~/.hermes` of the real user, whatever the environment says."""
-    try:
-        return Path(pwd.getpwuid(os.getuid()).pw_dir) / ".hermes"
-    except KeyError:  # a container's user without an entry
-        return Path(os.environ.get("HOME") or "/") / ".hermes"
+    return Path(real_home()) / ".hermes"
 
 
 def pip(python: str, *options: str, has_pip: bool = True) -> str:

@@ -8,7 +8,6 @@ the last good rules stay, and the error is told once. Rule 3: without a file the
 
 import errno
 import os
-import pwd
 import shlex
 import threading
 from collections.abc import Callable, Mapping
@@ -17,6 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+from wakebus.broker.paths import real_home
 from wakebus.broker.system.cached_file import LastGood, NotTrusted, bytes_of, state_of
 from wakebus.broker.system.durable_file import make_folders, replace_file
 from wakebus.plugin.rules.errors import Problem, RulesError, ScriptError
@@ -32,10 +32,8 @@ SETTLE_S: Final = 0.05
 
 def default_path(environ: Mapping[str, str]) -> Path:
     """Return `$HERMES_HOME/bus-rules.yaml`; the default home is the real user's, not `$HOME`."""
-    home = environ.get("HERMES_HOME") or os.path.join(  # noqa: PTH118
-        pwd.getpwuid(os.getuid()).pw_dir, ".hermes"
-    )
-    return Path(home) / NAME
+    home = environ.get("HERMES_HOME")
+    return (Path(home) if home else Path(real_home()) / ".hermes") / NAME
 
 
 @cache

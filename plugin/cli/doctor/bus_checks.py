@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from wakebus.adapters.courier.status_file import read_status
+from wakebus.broker.denial import current_sandbox
 from wakebus.broker.other_version import version_note
 from wakebus.broker.paths import bus_dir, stop_mark
 from wakebus.broker.system.lock_file import lock_holder
@@ -25,6 +26,10 @@ def check_folder() -> Iterator[Finding]:
     check_way(folder)
     if not folder.exists():
         yield Finding("note", f"{folder} does not exist yet", "hermes-busd start")
+        return
+    sandbox = current_sandbox()
+    if sandbox and not os.access(folder, os.W_OK):
+        yield Finding("note", f"{folder} cannot be written from inside {sandbox.name}")
         return
     if problem := _folder_problem(folder):
         yield Finding("wrong", problem, "Mend that, or set HERMES_BUS_ROOT to a folder of your own")
@@ -46,7 +51,7 @@ def _folder_problem(folder: Path) -> str:
     if owner != os.getuid():
         return f"{folder} belongs to another user (uid {owner})"
     if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
-        return f"{folder} cannot be written from here (its mode, a read-only disk, a sandbox)"
+        return f"{folder} cannot be written from here (its mode, or a read-only disk)"
     return ""
 
 
@@ -70,6 +75,9 @@ def check_broker() -> Iterator[Finding]:
 
 def check_courier() -> Iterator[Finding]:
     """The courier runs, and no platform is held up."""
+    if sandbox := current_sandbox():
+        yield Finding("note", f"not seen from inside {sandbox.name}")
+        return
     status, now = read_status(bus_dir()), time.time()
     words = courier_words(status, now)
     yield Finding("ok", words) if status and status.alive else Finding("note", words)

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from wakebus.broker.denial import not_running
 from wakebus.broker.errors import NotRunning
 
 if TYPE_CHECKING:
@@ -43,7 +44,8 @@ def tool_connection(runtime: "Runtime") -> Iterator[ToolConnection]:
     client = _short_lived()
     try:
         if not client.connected(CONNECT_S):
-            raise NotRunning(f"no broker answers at {client.address}; nothing was sent")
+            text = f"no broker answers at {client.address}"
+            raise not_running(client.address, text, "nothing was sent")
         yield ToolConnection(client, stranger.name, stranger.token)
     finally:
         client.close()
