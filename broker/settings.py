@@ -106,6 +106,18 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         float,
         _number("s", "time for which a loop is paused, if no person lifts the pause"),
     ] = 1800.0
+    flood_turns: Annotated[
+        int,
+        _number(
+            "turns",
+            "turns that a session may begin in a window; then it rests. Read by listeners and"
+            " Hermes, where they start",
+        ),
+    ] = 5
+    flood_window_s: Annotated[
+        float,
+        _number("s", "time over which the turns of a session are counted"),
+    ] = 60.0
     events_in_hwm: Annotated[
         int,
         _number("events", "events of one publisher that wait at the broker"),

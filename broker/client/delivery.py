@@ -106,6 +106,15 @@ class Delivery(Arrival):
         """Say that work on this begins when that on message `id` of the same name has ended."""
         self._send_ack(self, "got", {"behind": id}, False)
 
+    def wait_because(self, why: str, for_s: float = 0.0) -> None:
+        """
+        Say why work on this does not begin yet, for who asks; `for_s`: seconds that it rests.
+
+        Said of one that begins, it is for what comes after. An empty `why` takes it back.
+        """
+        fields = {"why": why, "for_s": round(for_s, 1)} if for_s else {"why": why}
+        self._send_ack(self, "got", fields, False)
+
 
 class AsyncDelivery(Arrival):
     """An Arrival for a handler in a loop."""

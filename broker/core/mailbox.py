@@ -223,6 +223,7 @@ class Mailbox:
 
     def _put_out(self, lane: _Lane, entry: MailboxEntry) -> None:
         entry.out, entry.more, entry.behind, entry.due = True, False, "", 0.0
+        entry.held_reason = None
         self._delayed.pop(entry.id, None)  # its holder says that it has it
         entry.generation += 1
         self._out_lanes += not lane.out
@@ -308,6 +309,10 @@ class Mailbox:
     def waits_behind(self, entry: MailboxEntry) -> tuple[str, str]:
         """Return the message that its lane waited for last, and why; "" each for none."""
         return self._lanes[entry.lane].deferred
+
+    def held_for(self, entry: MailboxEntry, now: float) -> float:
+        """Return for how many seconds its lane is held from now on; 0 where it is not."""
+        return max(0.0, self._lanes[entry.lane].held_until - now)
 
     def return_all(self, *, died: bool) -> Iterator[MailboxEntry]:
         """

@@ -4,11 +4,18 @@ An open message as its mailbox knows it.
 Rule 1: pure; no body: what waits, waits on disk.
 """
 
-from typing import Self
+from typing import NamedTuple, Self
 
 from wakebus.broker.protocol.dead_letter import is_known_to
 from wakebus.broker.protocol.delivery_state import DeliveryState
 from wakebus.broker.store.rows import Put, Redelivery, Row
+
+
+class HeldReason(NamedTuple):
+    """Why its holder does not work on a message yet. `until`: monotonic, 0.0 where unknown."""
+
+    why: str
+    until: float
 
 
 class MailboxEntry:
@@ -28,6 +35,7 @@ class MailboxEntry:
         "failures",
         "foreseen",
         "generation",
+        "held_reason",
         "hops",
         "id",
         "lane",
@@ -58,6 +66,7 @@ class MailboxEntry:
         self.sent = self.foreseen = False  # the store knows that it may have left; is being told
         self.on_disk = False  # out, but its frame waits for the store
         self.behind = ""  # the message whose turn its holder ends first
+        self.held_reason: HeldReason | None = None  # as its holder says, while it has it
         self.session = False  # it is for one session, and for no successor's
         self.generation = 0  # how often it went out: news of an older one is stale
         self.token: str | None = None

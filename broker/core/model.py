@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from wakebus.broker.core.mailbox import Mailbox
+from wakebus.broker.core.mailbox_entry import HeldReason
 from wakebus.broker.core.timers import Timer
 from wakebus.broker.errors import WakebusError
 from wakebus.broker.protocol.message import MAX_PATH
@@ -96,6 +97,7 @@ class Endpoint:
         "instance",
         "mailbox",
         "name",
+        "rests",
         "saved",
         "seen",
         "up",
@@ -112,6 +114,8 @@ class Endpoint:
         self.instance = ""  # the last holder's
         self.holder: Holder | None = None
         self.mailbox = Mailbox(settings.window_lanes, settings.window_bytes)
+        # Of which place (session, else channel) and type the receiver said that it rests.
+        self.rests: dict[tuple[str, str], HeldReason] = {}
         self.arriving = self.arriving_bytes = 0  # handed to the store, not committed yet
 
     def full(self, limits: Settings, size: int) -> str:

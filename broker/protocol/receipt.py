@@ -27,7 +27,8 @@ class Receipt(NamedTuple):
     was cancelled in its holder's hands, whether that was told to end it. `in_doubt`: of one that is
     dead, whether work on it may have been done, so that `retry` wants `force`. `waiting`: of a
     person's answer, how many waited for it when it came. `not_before`: of one that
-    waits for its time, when that is (Unix seconds), else 0.0.
+    waits for its time, when that is (Unix seconds), else 0.0. `why`: what one that is not worked on
+    yet waits for, as far as the broker knows.
     """
 
     id: str
@@ -43,6 +44,7 @@ class Receipt(NamedTuple):
     in_doubt: bool = False
     waiting: int = 0
     not_before: float = 0.0
+    why: str = ""
 
     @property
     def failed(self) -> bool:
@@ -74,6 +76,7 @@ def receipt(reply: Mapping[str, Any], to: str = "") -> Receipt:
             reply.get("in_doubt") is True,
             int(reply.get("waiting", 0)),
             float(reply.get("not_before", 0.0)),
+            str(reply.get("why") or ""),
         )
     except (KeyError, TypeError, ValueError) as exc:
         raise BadMessage(f"the broker's receipt is not one: {exc}") from exc

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from wakebus.broker.core.dispatch import commit_end, dispatch, do_nothing
 from wakebus.broker.core.hub import Hub
-from wakebus.broker.core.mailbox_entry import MailboxEntry
+from wakebus.broker.core.mailbox_entry import HeldReason, MailboxEntry
 from wakebus.broker.core.model import ClientRequest, Endpoint, TokenOwner, digest
 from wakebus.broker.core.wait_circles import refuse_circles
 from wakebus.broker.core.waiters import answer_waiters
@@ -35,7 +35,9 @@ from wakebus.broker.protocol.outcome import (
     awaits_reply,
 )
 from wakebus.broker.store.rows import STARTED_LOG_BYTES
+from wakebus.broker.verbs.held_reasons import note_reason
 
+MAX_WHY: Final = 200  # characters
 MAX_FAILURES: Final = 1_000_000  # that a client may say there were
 
 
@@ -57,12 +59,17 @@ def _entry(hub: Hub, request: ClientRequest) -> tuple[Endpoint, MailboxEntry | N
 
 
 def got(hub: Hub, request: ClientRequest) -> None:
-    """Verb `got`: the receiver's client holds it. `more`: it takes the lane's next one too."""
+    """
+    Verb `got`: the receiver's client holds it. `more`: it takes the lane's next one too.
+
+    `behind`, `why`, `for_s`: what work on it waits for.
+    """
     endpoint, entry, id = _entry(hub, request)
     answer = partial(hub.reply, request, {"id": id})
     behind = request.payload.get("behind", "")
     if not isinstance(behind, str):
         raise BadMessage("got: `behind` is the id of a message")
+    reason = _held_reason(hub, request)
     if entry is None or entry.state in ENDS:
         hub.when_stored(answer)
         return
@@ -71,9 +78,23 @@ def got(hub: Hub, request: ClientRequest) -> None:
     if behind and entry.out:
         entry.behind = behind
         refuse_circles(hub, (endpoint.name, id))
+    if reason is not None and entry.out:
+        note_reason(endpoint, entry, reason, hub.clock.mono())
     if request.payload.get("more") is True and id in endpoint.mailbox.entries:
         endpoint.mailbox.allow_more(id)
         dispatch(hub, endpoint)
+
+
+def _held_reason(hub: Hub, request: ClientRequest) -> HeldReason | None:
+    """Return why work on it waits, as its holder says; None where it says nothing."""
+    after = request.payload.get("for_s", 0)
+    known = isinstance(after, int | float) and not isinstance(after, bool)
+    if not known or not 0 <= after <= MAX_LATER_S:
+        raise BadMessage(f"got: `for_s` is a number of seconds from 0 to {MAX_LATER_S:g}")
+    if "why" not in request.payload:
+        return None
+    until = hub.clock.mono() + after if after else 0.0
+    return HeldReason(_text(request, "why")[:MAX_WHY], until)
 
 
 def mark_held(
@@ -101,6 +122,7 @@ def started(hub: Hub, request: ClientRequest) -> None:
     if token is not None:
         _grant_token(hub, entry, TokenOwner(endpoint.name, id, hops, path), digest(token))
     entry.hops, entry.path, entry.behind = hops, path, ""
+    entry.held_reason = None
     endpoint.mailbox.adopt(id)
     entry.work = ""
     entry.state = NEXT.get((entry.state, DeliveryEvent.STARTED), entry.state)

@@ -17,6 +17,7 @@ from wakebus.broker.protocol.message import check_name
 from wakebus.broker.store.dead_letters import Cursor, Page
 from wakebus.broker.store.rows import Row
 from wakebus.broker.store.store import Store
+from wakebus.broker.verbs.held_reasons import held_text
 
 log = logging.getLogger("wakebus.router")
 
@@ -44,7 +45,9 @@ def waits_behind(hub: Hub, name: str, id: str) -> Row:
     blocker = endpoint.mailbox.blocker(entry) if endpoint and entry else None
     if blocker is None:
         return {}
-    return {"behind": blocker.id, **({"behind_why": blocker.deferred} if blocker.deferred else {})}
+    assert endpoint is not None
+    why = blocker.deferred or (held_text(hub, endpoint, blocker) if blocker.out else "")
+    return {"behind": blocker.id, **({"behind_why": why} if why else {})}
 
 
 def page_start(payload: dict[str, Any], length: int) -> Cursor:

@@ -14,6 +14,7 @@ from wakebus.broker.protocol.message import check_name
 from wakebus.broker.store import dead_letters
 from wakebus.broker.store.rows import Row
 from wakebus.broker.verbs.fields import page_limit, page_start, reply_page, waits_behind
+from wakebus.broker.verbs.held_reasons import held_text
 
 
 def inbox(hub: Hub, request: ClientRequest) -> None:
@@ -36,5 +37,7 @@ def _with_state(hub: Hub, name: str, row: Row) -> Row:
         return row
     out = entry.out and row["state"] == DeliveryState.QUEUED
     put_off = {"put_off": entry.deferred} if entry.deferred and not entry.out else {}
-    row = {**row, **put_off, **waits_behind(hub, name, entry.id)}
+    why = held_text(hub, hub.endpoints[name], entry)
+    why_field = {"why": why} if why else {}
+    row = {**row, **put_off, **why_field, **waits_behind(hub, name, entry.id)}
     return {**row, "state": "held"} if out else row

@@ -28,6 +28,7 @@ from wakebus.broker.verbs.fields import (
     unless_error,
     waits_behind,
 )
+from wakebus.broker.verbs.held_reasons import held_text
 from wakebus.broker.verbs.loops import describe_pause
 
 
@@ -128,6 +129,8 @@ def _traced(hub: Hub, row: Row) -> dict[str, Any]:
     entry = hub.find_entry(row["endpoint"], row["id"])
     # Its steps may have become too long for the newest ones.
     last = {"put_off": entry.deferred, "work": entry.work} if entry else {}
+    if entry:
+        last["why"] = held_text(hub, hub.endpoints[row["endpoint"]], entry)
     behind = waits_behind(hub, row["endpoint"], row["id"])
     return told | behind | {name: word for name, word in last.items() if word}
 

@@ -35,6 +35,7 @@ from wakebus.broker.store.rows import Put, Row
 from wakebus.broker.store.store import Operation
 from wakebus.broker.store.stored_receipt import receipt_of_row
 from wakebus.broker.verbs.fields import answering
+from wakebus.broker.verbs.held_reasons import held_text, reason_for_new
 from wakebus.broker.verbs.loops import describe_pause, loop_error
 
 log = logging.getLogger("wakebus.send")
@@ -175,6 +176,8 @@ def _stored(
         hub.enter(endpoint, MailboxEntry.of_put(put, result["seq"], hub.clock.mono()))
     told = {**receipt_of_row(result), "to": put.message.to, "live": live, **more}
     told |= tell_due(hub, {"failures": 0, "due": put.due, **result})
+    if why := _why(hub, endpoint, put, fresh=result["fresh"]):
+        told["why"] = why
     if put.claimed and put.message.type == "answer" and put.message.reply_to is not None:
         told["claimed"] = True  # it ends no wait
     # The receipt goes first: on a burst the sender's next message waits for it.
@@ -184,3 +187,14 @@ def _stored(
     if result["fresh"]:
         answer_waiters_for(hub, put.message)
         dispatch(hub, endpoint, {put.message.id: put.blob})
+
+
+def _why(hub: Hub, endpoint: Endpoint, put: Put, *, fresh: bool) -> str:
+    """Return why it waits, for its receipt, as far as that is known and `live` does not tell it."""
+    if not hub.live(endpoint):
+        return ""
+    if not fresh:
+        entry = endpoint.mailbox.entries.get(put.message.id)
+        return held_text(hub, endpoint, entry) if entry else ""
+    may_begin = put.asks and put.message.hops == 0  # who waits, and is no turn, need not rest
+    return "" if may_begin else reason_for_new(endpoint, put.message, hub.clock.mono())

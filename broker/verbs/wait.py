@@ -28,6 +28,7 @@ from wakebus.broker.store.store import Store
 from wakebus.broker.store.stored_json import outcome_of
 from wakebus.broker.store.stored_receipt import receipt_of_row
 from wakebus.broker.verbs.fields import answering, fail_unknown, waits_behind
+from wakebus.broker.verbs.held_reasons import held_text, receiver_text
 
 WANTS: Final = {"delivered": "delivered", "handled": "handled", "answer": "answered"}
 MAX_WAIT_S: Final = 86400.0
@@ -103,9 +104,10 @@ def _time_out(hub: Hub, waiter: Waiter) -> None:
         state = receipt_of_row(row)["state"] if row else "unknown"
         text = f"{waiter.id} is {state}, not yet {WANTS[waiter.want]}"
         behind = waits_behind(hub, row["endpoint"], row["id"]) if row else {}
-        text += f"{_due(hub, row)}{_away(hub, row)}{_failed(hub, row)}{_behind(behind)}"
-        text += _unread(waiter.want, row)
-        data = {"id": waiter.id, "state": state, **behind}
+        why = _why(hub, row)
+        text += _due(hub, row) + f"; {why}" * bool(why)
+        text += f"{_failed(hub, row)}{_behind(behind)}{_unread(waiter.want, row)}"
+        data = {"id": waiter.id, "state": state, **({"why": why} if why else {}), **behind}
         data |= tell_due(hub, row) if row else {}
         if row and row["failures"]:
             data |= {"failures": row["failures"], "failed": row["failed"]}
@@ -127,14 +129,16 @@ def _due(hub: Hub, row: Row | None) -> str:
     return f"; it goes out in {span_text(max(0.0, row['due'] - hub.bus_time()))}"
 
 
-def _away(hub: Hub, row: Row | None) -> str:
-    """Return that a message waits for a receiver that is not there, "" where it does not."""
-    if row is None or receipt_word(DeliveryState(row["state"])) != "queued":
+def _why(hub: Hub, row: Row | None) -> str:
+    """Return why nobody works on a message yet, "" where that is not known, or somebody does."""
+    endpoint = hub.endpoints.get(row["endpoint"]) if row else None
+    if row is None or endpoint is None:
         return ""
-    endpoint = hub.endpoints.get(row["endpoint"])
-    if endpoint is not None and hub.live(endpoint):
-        return ""
-    return f"; {row['endpoint']} is away and gets it when it comes"
+    entry = hub.find_entry(row["endpoint"], row["id"])
+    if entry is not None and not row["failures"]:
+        return held_text(hub, endpoint, entry)
+    queued = receipt_word(DeliveryState(row["state"])) == "queued"
+    return receiver_text(hub, endpoint) if queued else ""
 
 
 def _behind(behind: Row) -> str:

@@ -380,13 +380,14 @@ def sentence(receipt: Receipt) -> str:
         outcome = f": {json.dumps(receipt.outcome, ensure_ascii=False)}" if receipt.outcome else ""
         pending = f"; {words}" if (words := left_open(receipt.outcome)) else ""
         return f"handled {receipt.id}{again}{pending}{outcome}"
+    why = f", {receipt.why}" if receipt.why else ""
     if receipt.state == "delivered":
-        return f"delivered {receipt.id} to {receipt.to}{again}"
+        return f"delivered {receipt.id} to {receipt.to}{why}{again}"
     away = "" if receipt.live else f"; {receipt.to} is away and gets it when it comes"
     ahead = f", {receipt.ahead} ahead of it" if receipt.ahead else ""
     if receipt.not_before:
-        ahead = f"; it goes out {_goes_out(receipt.not_before)}"
-    return f"queued {receipt.id} for {receipt.to}{ahead}{away}{again}"
+        ahead, why = f"; it goes out {_goes_out(receipt.not_before)}", ""
+    return f"queued {receipt.id} for {receipt.to}{ahead}{why}{away}{again}"
 
 
 def show_answer(answer: Answer, as_json: bool, who: str = "") -> int:
@@ -409,9 +410,24 @@ def show_answer(answer: Answer, as_json: bool, who: str = "") -> int:
 
 
 def _why(outcome: Mapping[str, Any] | None) -> str:
-    """Return an outcome without an answer in words; what is no turn's, as it is."""
+    """Return an outcome without an answer in words; what is in none of ours, as it is."""
     turn = outcome.get("turn") if outcome else None
     if not isinstance(turn, dict) or not (how := turn.get("error") or turn.get("note")):
-        return json.dumps(outcome, ensure_ascii=False)
+        return _why_no_turn(outcome or {}) or json.dumps(outcome, ensure_ascii=False)
     said = str(turn.get("stderr") or turn.get("stdout") or "").strip()
     return f"the agent: {how}" + (f": {said[-500:]}" if said else "")
+
+
+def _why_no_turn(outcome: Mapping[str, Any]) -> str:
+    """Return in words why a message began no turn, "" where its outcome does not tell."""
+    if note := outcome.get("note") or outcome.get("skipped"):
+        return str(note)
+    if outcome.get("wake") in _NO_TURN:
+        return f"{_NO_TURN[outcome['wake']]} (wake: {outcome['wake']})"
+    return ""
+
+
+_NO_TURN: Final = {
+    "next_turn": "it waits for the next turn of its session there, and starts none",
+    "silent": "it lies in the inbox there, and starts no turn",
+}

@@ -33,6 +33,7 @@ from wakebus.plugin.receive.maintenance import Maintenance, print_warnings, star
 from wakebus.plugin.receive.message_file import remove_stale_files
 from wakebus.plugin.receive.terminal_output import TerminalOutput
 from wakebus.plugin.rules.load import NAME, RulesFile
+from wakebus.plugin.turns.flood_limit import FloodLimit
 
 log = logging.getLogger("wakebus")
 
@@ -157,6 +158,7 @@ class Membership:
             self.context,
             terminal=terminal,
             environ=self._environ,
+            limit=FloodLimit.load(bus_dir(), self._environ),
         )
         events = RuleSubscriptions(client, name, rules, self._say)
         self._maintenance = Maintenance(client, rules, events, self._say)

@@ -55,8 +55,6 @@ from wakebus.plugin.receive.shell_command import Commands
 from wakebus.plugin.receive.terminal_output import TerminalOutput
 from wakebus.plugin.receive.terminal_report import TerminalReport
 from wakebus.plugin.receive.turn_queue import (
-    FLOOD_S,
-    FLOOD_TURNS,
     STOPPING,
     Job,
     OutcomeFields,
@@ -69,6 +67,7 @@ from wakebus.plugin.rules.match import Plan, is_notice, plan
 from wakebus.plugin.rules.model import PLAIN
 from wakebus.plugin.rules.render import RenderTarget, render
 from wakebus.plugin.rules.script import render_or_script
+from wakebus.plugin.turns.flood_limit import FloodLimit
 
 RETRY_S: Final = 5.0  # when the disk, or the broker's, takes nothing
 CROWDED_S: Final = 2.0
@@ -88,6 +87,7 @@ class Dispatch:
         *,
         terminal: TerminalOutput | None = None,
         environ: Mapping[str, str] = os.environ,
+        limit: FloodLimit | None = None,
     ) -> None:
         self._endpoint, self._rules, self._host = endpoint, rules, host
         self._answers, self._context, self._environ = answers, context, environ
@@ -95,7 +95,8 @@ class Dispatch:
         self._report = TerminalReport(self._terminal, host.kind)
         self._commands = Commands()
         self._command_threads: set[threading.Thread] = set()
-        self._turns = TurnQueue(self._run_turn, at_once=host.at_once)
+        self._limit = limit or FloodLimit()
+        self._turns = TurnQueue(self._run_turn, at_once=host.at_once, limit=self._limit)
 
     def stop(self) -> None:
         """End running turns and commands and wait for their end; what they did comes again."""
@@ -149,7 +150,7 @@ class Dispatch:
         self, delivery: Delivery, chosen: Plan, outcome: OutcomeFields
     ) -> OutcomeFields | Later | Refusal:
         turn = begins_turn(delivery, chosen)
-        if turn and self._turns.crowded(chosen.session, delivery.message.sender):
+        if turn and self._turns.crowded(chosen.session, delivery):
             return Later(CROWDED_S, "many senders wait for a turn of this session already")
         if chosen.context and not turn and (later := self._keep_context(delivery, chosen, outcome)):
             return later
@@ -291,9 +292,8 @@ class Dispatch:
         ahead = any(rule.interrupt for rule in self._rules.current().callbacks)
         job = Job(delivery, chosen, item, ahead=ahead)
         if not job.asked and (rest := self._turns.rest(chosen.session)) > 0:
-            often = f"{FLOOD_TURNS} turns in {FLOOD_S:g} s"
-            id = delivery.message.id
-            self._terminal.show(f"· {id} waits {seconds_text(rest)}: its session had {often}")
+            why = self._limit.reason
+            self._terminal.show(f"· {delivery.message.id} rests {seconds_text(rest)}: {why}")
         delivery.on_cancel(partial(self._turns.cancel, chosen.session, job))
         self._turns.take_turn(chosen.session, job)
         return job

@@ -2,12 +2,12 @@
 Turns of one host: one at a time per session, some sessions at once.
 
 Rule 1: a message waits for its session; only if its rule says `interrupt` it ends the running
-turn. Rule 2: what is done together (coalesced) is of one session, one rule and one sender, and
-passes no other message of that sender; what somebody waits for is never done together: each asker
-gets an answer of its own. Rule 3: a session that turns too often rests, and what came meanwhile is
-done together; who waits for the answer (and is no turn himself) is no flood. Rule 4: each message
-waits in its own handler's thread, and the one in front runs the turn there. Rule 5: whatever `run`
-does, every message that waits gets its outcome.
+turn; else plugin/turns says which is next. Rule 2: what is done together (coalesced) is of one
+session, one rule and one sender, and passes no other message of that sender; what somebody waits
+for is never done together: each asker gets an answer of its own. Rule 3: what came while a session
+rested is done together. Rule 4: each message waits in its own handler's thread, and the one in
+front runs the turn there; the broker is told why the others wait. Rule 5: whatever `run` does,
+every message that waits gets its outcome.
 """
 
 import logging
@@ -15,7 +15,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from itertools import islice
 from typing import Any, Final
 
 from wakebus.broker import Delivery, WakebusError
@@ -23,15 +22,19 @@ from wakebus.broker.errors import NotRunning
 from wakebus.plugin.processes.cancel import Cancel
 from wakebus.plugin.prompt.label import PromptItem
 from wakebus.plugin.rules.match import Plan
+from wakebus.plugin.turns.flood_limit import FloodLimit
+from wakebus.plugin.turns.session_line import SessionLine
 
 AT_ONCE: Final = 4
-FLOOD_TURNS: Final = 5
-FLOOD_S: Final = 60.0
 MAX_IDLE: Final = 1000  # sessions whose recent turns are remembered
 MAX_TOGETHER: Final = 50  # messages in one turn: what still fits a prompt
-MAX_SENDERS: Final = 8  # that wait for one session: each has one of the endpoint's 64 lanes
+# That wait for one session, of those who wait for an answer and of the others: each has one of the
+# endpoint's 64 lanes.
+MAX_SENDERS: Final = 8
 STOPPING: Final = "this host is stopping"
 TOGETHER: Final = "cancelled, but done together with other messages: their turn went on"
+GATHERS: Final = "its rule waits for more of its kind"
+NO_PLACE: Final = "{} other sessions have a turn, as many as may at once"
 
 log: Final = logging.getLogger("wakebus.turns")
 
@@ -50,6 +53,7 @@ class Job:
     ) -> None:
         self.delivery, self.plan, self.item, self.ahead = delivery, plan, item, ahead
         self.arrived = 0.0
+        self.rested = False  # it came while its session rested
         self.outcome: OutcomeFields = {}
         self.failed = ""  # why the turn on it failed, or is in doubt
         self.doubt = False  # it did not begin, and may still be run
@@ -57,6 +61,7 @@ class Job:
         self.error: WakebusError | None = None  # it must not be acknowledged
         self.done = self.cancelled = False
         self.behind = ""  # the message whose turn it was said to wait for
+        self.told = ("", 0.0)  # why it was said to wait, and until when
 
     @property
     def sender(self) -> str:
@@ -71,7 +76,7 @@ class Job:
     @property
     def asked(self) -> bool:
         """Whether somebody waits for its answer, not from inside a turn (that may be a loop)."""
-        return self.delivery.asks and self.delivery.message.hops == 0
+        return is_asked(self.delivery)
 
     @property
     def interrupts(self) -> bool:
@@ -84,44 +89,39 @@ class Job:
         return self.plan.rule.coalesce_ms / 1000 if self.plan.rule else 0.0
 
 
+def is_asked(delivery: Delivery) -> bool:
+    """Whether somebody waits for its answer, not from inside a turn (that may be a loop)."""
+    return delivery.asks and delivery.message.hops == 0
+
+
 class _Session:
-    def __init__(self) -> None:
-        self.waiting: deque[Job] = deque()
-        self.turns: deque[float] = deque(maxlen=FLOOD_TURNS)  # when the last ones began
+    def __init__(self, limit: FloodLimit) -> None:
+        self.line: SessionLine[Job] = SessionLine(limit)
         self.running: Cancel | None = None
         self.jobs: Sequence[Job] = ()  # what the running turn is on
         self.interrupted_by = ""
-        self.rested = False
-
-    def rest(self, now: float) -> float:
-        """Return how many seconds this session must rest; 0 for none."""
-        full = len(self.turns) == FLOOD_TURNS
-        return max(0.0, self.turns[0] + FLOOD_S - now) if full else 0.0
 
     def enqueue(self, job: Job) -> None:
-        """Put `job` at the end, or behind those that interrupt as it does."""
-        if not job.interrupts:
-            self.waiting.append(job)
-            return
-        calm = (place for place, other in enumerate(self.waiting) if not other.interrupts)
-        self.waiting.insert(next(calm, len(self.waiting)), job)
-        if self.running:
+        """Put `job` into the line; if it interrupts, end what runs."""
+        self.line.add(job)
+        if job.interrupts and self.running:
             self.interrupted_by = self.interrupted_by or job.delivery.message.id
             self.running.cancel()
 
-    def gather(self) -> list[Job]:
-        """Take the job in front, and what is done together with it."""
-        jobs = [self.waiting[0]]
-        if (jobs[0].coalesce_s or self.rested) and not jobs[0].delivery.asks:
-            for job in islice(self.waiting, 1, None):
-                alike = job.kind == jobs[0].kind and not job.delivery.asks
+    def gather(self, first: Job) -> list[Job]:
+        """Take `first`, and what is done together with it."""
+        jobs = [first]
+        if (first.coalesce_s or first.rested) and not first.delivery.asks:
+            for job in self.line.in_order():
+                alike = job.kind == first.kind and not job.delivery.asks
+                if job is first:
+                    continue
                 if alike and len(jobs) < MAX_TOGETHER:
                     jobs.append(job)
-                elif job.sender == jobs[0].sender:
+                elif job.sender == first.sender:
                     break  # what comes later from this sender must not pass it
         for job in jobs:
-            self.waiting.remove(job)
-        self.rested = False
+            self.line.remove(job)
         return jobs
 
 
@@ -141,11 +141,12 @@ class TurnQueue:
         run: RunTurn,
         *,
         at_once: int = AT_ONCE,
+        limit: FloodLimit | None = None,
         now: Callable[[], float] = time.monotonic,
         wait: Wait = threading.Condition.wait,
     ) -> None:
         self._run, self._now, self._wait = run, now, wait
-        self._at_once = at_once
+        self._at_once, self._limit = at_once, limit or FloodLimit()
         self._lock = threading.Condition()
         self._sessions: dict[str, _Session] = {}
         self._line: deque[_Session] = deque()  # those that wait for a place, first come first
@@ -163,7 +164,7 @@ class TurnQueue:
             if job.cancelled:
                 return job.outcome
             self._prune()
-            session = self._sessions.setdefault(name, _Session())
+            session = self._sessions.setdefault(name, _Session(self._limit))
             job.arrived = self._now()
             session.enqueue(job)
             self._lock.notify_all()
@@ -185,8 +186,8 @@ class TurnQueue:
             job.cancelled = True
             if session is None or job.done:
                 return
-            if job in session.waiting:
-                session.waiting.remove(job)
+            if job in session.line:
+                session.line.remove(job)
                 job.done = True
             elif session.running and all(one.cancelled for one in session.jobs):
                 session.running.cancel()
@@ -194,18 +195,23 @@ class TurnQueue:
                 job.outcome["note"] = TOGETHER
             self._lock.notify_all()
 
-    def crowded(self, name: str, sender: str) -> bool:
-        """Whether so many senders wait for session `name` that one more should come later."""
+    def crowded(self, name: str, delivery: Delivery) -> bool:
+        """
+        Whether so many senders wait for session `name` that one more should come later.
+
+        Those who wait for an answer are counted by themselves: no crowd keeps them out.
+        """
         with self._lock:
-            waiting = self._sessions[name].waiting if name in self._sessions else ()
-            senders = {job.sender for job in waiting}
-        return sender not in senders and len(senders) >= MAX_SENDERS
+            waiting = self._sessions[name].line if name in self._sessions else ()
+            asked = is_asked(delivery)
+            senders = {job.sender for job in waiting if job.asked == asked}
+        return delivery.message.sender not in senders and len(senders) >= MAX_SENDERS
 
     def rest(self, name: str) -> float:
         """Return how many seconds session `name` must rest before its next turn; 0 for none."""
         with self._lock:
             session = self._sessions.get(name)
-            return session.rest(self._now()) if session else 0.0
+            return session.line.rest(self._now()) if session else 0.0
 
     def stop(self, timeout: float) -> None:
         """End the running turns, wait up to `timeout` seconds for them; none starts afterwards."""
@@ -220,7 +226,7 @@ class TurnQueue:
     def _prune(self) -> None:
         if len(self._sessions) > MAX_IDLE:
             for name, session in list(self._sessions.items()):
-                if not session.running and not session.waiting:
+                if not session.running and not len(session.line):
                     del self._sessions[name]
 
     # --- with the lock held ---------------------------------------------------------------
@@ -228,28 +234,30 @@ class TurnQueue:
     def _until_in_front(self, session: _Session, job: Job) -> list[Job]:
         """Wait for the job's turn; return what that is on, nothing if another turn did the job."""
         while not job.done:
-            if self._stopping and job in session.waiting:
-                session.waiting.remove(job)
+            if self._stopping and job in session.line:
+                session.line.remove(job)
                 raise NotRunning(STOPPING)
             self._let_lane_go_on(session, job)
             self._tell_behind(session, job)
             pause = self._pause(session, job)
             if pause == 0:
-                return self._begin(session)
+                return self._begin(session, job)
+            self._tell_why(session, job)
             self._wait(self._lock, pause)
         return []
 
     def _pause(self, session: _Session, job: Job) -> float | None:
         """Return the seconds until the job's turn may begin; None: something must end first."""
-        if session.running or not session.waiting or session.waiting[0] is not job:
+        if session.running or job not in session.line:
             return None
         now = self._now()
-        rest = 0.0 if job.asked else session.rest(now)
-        session.rested |= rest > 0
-        gather = 0.0 if job.delivery.asks else job.arrived + job.coalesce_s - now
-        pause = max(rest, gather)
+        rest = session.line.rest(now)
+        job.rested |= rest > 0
+        if session.line.front(now) is not job:
+            return rest or None  # after the rest another may be in front
+        pause = max(self._must_rest(session, job), self._must_gather(job))
         if pause > 0:
-            if session in self._line:  # one that interrupts has come to the front
+            if session in self._line:  # one that must wait has come to the front
                 self._line.remove(session)
                 self._lock.notify_all()
             return pause
@@ -257,9 +265,17 @@ class TurnQueue:
             self._line.append(session)
         return 0 if self._busy < self._at_once and self._line[0] is session else None
 
+    def _must_rest(self, session: _Session, job: Job) -> float:
+        rest = session.line.rest(self._now())
+        return 0.0 if rest and session.line.need_not_rest(job) else rest
+
+    def _must_gather(self, job: Job) -> float:
+        waits = 0.0 if job.delivery.asks else job.arrived + job.coalesce_s - self._now()
+        return max(0.0, waits)
+
     def _let_lane_go_on(self, session: _Session, job: Job) -> None:
         # One message per lane is in flight: else nothing would come that could be coalesced.
-        wanted = job.ahead or job.coalesce_s > 0 or session.rest(self._now()) > 0
+        wanted = job.ahead or job.coalesce_s > 0 or session.line.rest(self._now()) > 0
         if wanted and not job.delivery.takes_more:
             job.delivery.take_more()
 
@@ -270,12 +286,26 @@ class TurnQueue:
             job.behind = running
             job.delivery.wait_behind(running)
 
-    def _begin(self, session: _Session) -> list[Job]:
+    def _tell_why(self, session: _Session, job: Job) -> None:
+        """Tell the broker why the job waits, as far as it does not know."""
+        rest = self._must_rest(session, job)
+        why, left = (self._limit.reason, rest) if rest else (GATHERS, self._must_gather(job))
+        if not left:
+            full = session in self._line and self._busy >= self._at_once
+            why = NO_PLACE.format(self._busy) if full and not session.running else ""
+        told = (why, round(self._now() + left if left else 0.0))
+        if told != job.told:
+            job.told = told
+            job.delivery.wait_because(why, left)
+
+    def _begin(self, session: _Session, first: Job) -> list[Job]:
         self._line.popleft()
         self._busy += 1
-        jobs = session.gather()
-        if not jobs[0].asked:
-            session.turns.append(self._now())
+        session.line.begin(first, self._now())
+        jobs = session.gather(first)
+        if rest := session.line.rest(self._now()):
+            # Its last turn for a while: who sends now is told so.
+            jobs[-1].delivery.wait_because(self._limit.reason, rest)
         session.running, session.jobs = Cancel(), jobs
         self._lock.notify_all()
         return jobs

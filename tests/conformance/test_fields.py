@@ -35,7 +35,13 @@ FIELDS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     "beat": {"missed": ("number",)},
     "send": {"message": (), "queue": FLAG, "asks": FLAG, "outside_turn": FLAG, "token": ("null",)},
     "wait": {"id": ("text",), "state": (), "timeout": ("number",), "token": ("text",)},
-    "got": {**DELIVERY, "more": FLAG, "behind": ("text",)},
+    "got": {
+        **DELIVERY,
+        "more": FLAG,
+        "behind": ("text",),
+        "why": ("null", "text"),
+        "for_s": ("number",),
+    },
     "started": {
         **DELIVERY,
         "token": ("null", "text"),

@@ -70,7 +70,8 @@ def test_a_wait_that_is_too_long(peer: Peer, name: str) -> None:
     id = peer.send(name, queue=True)["id"]
     error = peer.error("wait", id=id, state="handled", timeout=0.05)
     assert isinstance(error, errors.TimedOut) and error.retry
-    assert error.data == {"id": id, "state": "queued"}
+    why = f"{name} is away and gets it when it comes"
+    assert error.data == {"id": id, "state": "queued", "why": why}
     peer.register(name)
     assert peer.finish() == ["hi"]
 

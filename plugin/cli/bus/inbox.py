@@ -8,7 +8,7 @@ what a gateway says by itself.
 import argparse
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from wakebus.broker import Client
@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
     if found:
         whose = [] if args.endpoint else [WHOSE]
         echo_table((*whose, *COLUMNS), [[one["to"]] * len(whose) + _row(one) for one in found])
-        for line in held_up(found):
+        for line in (*held_up(found), *_why_lines(found)):
             echo(one_line(line))
     else:
         of = f" for {args.endpoint}" if args.endpoint else ""
@@ -90,6 +90,18 @@ def held_up(found: Iterable[Mapping[str, Any]]) -> Iterator[str]:
         yield f"{id} waits{others}: {why[id]}"
     if len(ids) > SHOWN:
         yield f"… and {len(ids) - SHOWN} more; all of one: wakebus trace ID"
+
+
+def _why_lines(found: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield why others wait, as their receiver says or is away: each reason once."""
+    told = {one["behind"] for one in found if one.get("behind_why")}
+    reasons: dict[str, list[str]] = {}
+    for one in found:
+        if (why := one.get("why")) and not one.get("put_off") and one["id"] not in told:
+            reasons.setdefault(str(why), []).append(one["id"])
+    for why, (first, *more) in reasons.items():
+        others = f" and {len(more)} more wait" if more else " waits"
+        yield f"{first}{others}: {why}"
 
 
 def _row(one: dict[str, Any]) -> list[str]:

@@ -34,6 +34,7 @@ from wakebus.plugin.receive.message_file import remove_stale_files
 from wakebus.plugin.receive.terminal_output import TerminalOutput
 from wakebus.plugin.receive.terminal_report import TerminalReport
 from wakebus.plugin.rules.load import RulesFile
+from wakebus.plugin.turns.flood_limit import FloodLimit
 
 LOOK_S: Final = 0.25
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -80,6 +81,7 @@ def run(args: argparse.Namespace) -> int:
         raise Usage(f"{COURIER} takes texts to chats, and would take none; choose another name")
     if args.agent and (name := _missing(args.agent)):
         _note(f"warning: no program {name!r} is found; turns fail until there is one")
+    limit = FloodLimit.load(bus_dir(), os.environ)
     stop, asked = threading.Event(), _on_signals()
     remove_stale_files()
     start_broker()
@@ -90,7 +92,7 @@ def run(args: argparse.Namespace) -> int:
         context = Context(context_file(bus_dir(), endpoint))
         terminal = TerminalOutput()
         report = TerminalReport(terminal, host.kind)
-        dispatch = Dispatch(endpoint, rules, host, answers, context, terminal=terminal)
+        dispatch = Dispatch(endpoint, rules, host, answers, context, terminal=terminal, limit=limit)
 
         def on_lost(why: str) -> None:
             lost.append(why)

@@ -38,6 +38,8 @@ def trace_lines(messages: Sequence[Traced], asked: str) -> list[str]:
             lines.append(f"{pad}  {clock_text(step.t)}  {step.what:9} {step.detail}".rstrip())
         if message.get("behind"):
             lines.append(f"{pad}  {'now':12}  {'waits':9} {_behind(message)}")
+        if message.get("why"):
+            lines.append(f"{pad}  {'now':12}  {'waits':9} {_short(message['why'])}")
     return lines
 
 

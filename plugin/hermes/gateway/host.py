@@ -128,7 +128,8 @@ class GatewayHost:
 
         `cancel` is not looked at: a message that interrupts ends no turn here.
         """
-        if self._turns.until_idle(self._conversation_of(session), lambda: job.cancelled):
+        whose, waits = self._conversation_of(session), job.delivery.wait_because
+        if self._turns.until_idle(whose, lambda: job.cancelled, waits):
             job.outcome["queued_behind"] = True
 
     def turn(self, order: TurnRequest) -> TurnResult:

@@ -31,7 +31,10 @@ from wakebus.plugin.hermes.shared.turn_grant import TurnGrant
 from wakebus.plugin.rules.match import Plan, is_notice
 
 AGAIN_S: Final = 3.0  # until what is not there now is looked for again
-NOWHERE: Final = "it names neither channel nor session: kept in the inbox (`wakebus inbox`)"
+NOWHERE: Final = (
+    "it names neither channel nor session (--channel platform:chat_id, --session KEY): kept in the"
+    " inbox (`wakebus inbox`)"
+)
 _TO_CHAT: Final = frozenset({"channel", "both", "home"})  # `reply`: the chat has the answer
 _ENDED: Final = "it may have ended; send to a channel (platform:chat_id) instead"
 

@@ -38,6 +38,7 @@ from wakebus.plugin.hermes.shared.turn_tracker import TurnTracker
 from wakebus.plugin.receive.host import TurnRequest, TurnResult
 
 AWAY: Final = "not begun: "
+BUSY: Final = "its session in Hermes is busy: {}"
 UNTOLD: Final = "Hermes did not say how it ended (agent.log may)"
 NOT_BEGUN: Final = "Hermes did not begin the turn (gateway.log says why)"
 
@@ -69,21 +70,26 @@ class GatewayTurns:
         self._deliveries, self._ends = DeliveryTracker(), TurnEnds(hermes, stop, intervals)
 
     def until_idle(
-        self, conversation: Conversation, cancelled: Callable[[], bool] = lambda: False
+        self,
+        conversation: Conversation,
+        cancelled: Callable[[], bool] = lambda: False,
+        waits: Callable[[str], object] = lambda why: None,
     ) -> bool:
         """
-        Return once the session is idle: whether it was busy before.
+        Return once the session is idle: whether it was busy before. `waits` is told what goes on.
 
         Raises NotNow when the gateway or the adapter is away, or the message was `cancelled`,
         NotRunning at our stop.
         """
-        waited = False
-        while self._busy_or_paused(conversation):
+        told = ""
+        while why := self._busy_or_paused(conversation):
             if cancelled():
                 raise NotNow(CANCELLED)
-            waited = True
+            if why != told:
+                told = why
+                waits(BUSY.format(why))
             self._pause()
-        return waited
+        return bool(told)
 
     def _busy(self, conversation: Conversation) -> str:
         if self._stop.is_set():

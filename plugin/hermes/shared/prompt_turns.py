@@ -30,6 +30,7 @@ IDLE_S: Final = 5.0
 UNTOLD_S: Final = 2.0
 NO_OUTPUT: Final = "no output"
 STEERED: Final = "a person wrote into the turn: the answer is theirs"
+BUSY: Final = "Hermes is in another turn; see {}"
 GAVE_WAY: Final = "gave way to a message that interrupts"
 
 
@@ -48,10 +49,14 @@ class PromptTurns:
         self._where, self._settle_s = where, settle_s
 
     def until_idle(
-        self, hermes: ConversationApi, cancel: Cancel, cancelled: Callable[[], bool] = lambda: False
+        self,
+        hermes: ConversationApi,
+        cancel: Cancel,
+        cancelled: Callable[[], bool] = lambda: False,
+        waits: Callable[[str], object] = lambda why: None,
     ) -> bool:
         """
-        Return once it rests: whether it had to wait.
+        Return once it rests: whether it had to wait. `waits` is told why, once.
 
         Raises NotNow when the conversation is gone, nobody wants the turn, or the owner has stopped
         all new work; NotRunning at a stop.
@@ -65,6 +70,8 @@ class PromptTurns:
             if why := hermes.gone:
                 raise NotNow(why)
             self.raise_if_cut(cancel)
+            if not waited:
+                waits(BUSY.format(self._where))
             self._stop.wait(POLL_S)
             waited = True
         return waited

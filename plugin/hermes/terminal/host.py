@@ -61,7 +61,7 @@ class CliHost:
         """Wait until the CLI rests; a message that interrupts does not wait."""
         raise_if_paused()
         if not job.interrupts:
-            self._turns.until_idle(self._hermes, cancel)
+            self._turns.until_idle(self._hermes, cancel, waits=job.delivery.wait_because)
         self._turns.raise_if_cut(cancel)
 
     def turn(self, order: TurnRequest) -> TurnResult:

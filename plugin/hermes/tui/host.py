@@ -107,7 +107,8 @@ class TuiHost:
     def ready(self, session: str, job: Job, cancel: Cancel) -> None:
         """Wait until the session rests. Raises NotNow when it is gone."""
         hermes = self._hermes.conversation(session)
-        if self._turns.until_idle(hermes, cancel, lambda: job.cancelled):
+        waits = job.delivery.wait_because
+        if self._turns.until_idle(hermes, cancel, lambda: job.cancelled, waits):
             job.outcome["queued_behind"] = True
         self._turns.raise_if_cut(cancel)
 

@@ -10,20 +10,24 @@ import pytest
 
 from fakes.broker import until
 from fakes.host import Words, deliver
+from wakebus.broker import Delivery
 from wakebus.broker.errors import Fenced, NotRunning
 from wakebus.broker.protocol.message import Message
 from wakebus.plugin.processes.cancel import Cancel
 from wakebus.plugin.prompt.label import PromptItem
 from wakebus.plugin.receive.turn_queue import (
     AT_ONCE,
-    FLOOD_S,
-    FLOOD_TURNS,
+    GATHERS,
     MAX_TOGETHER,
+    NO_PLACE,
     Job,
     TurnQueue,
 )
 from wakebus.plugin.rules.match import plan
 from wakebus.plugin.rules.model import Rule, Rules
+from wakebus.plugin.turns.flood_limit import FloodLimit
+
+LIMIT = FloodLimit()
 
 
 def job(id: str, sender: str = "alpha", ahead: bool = False, **rule: Any) -> Job:
@@ -35,6 +39,10 @@ def job(id: str, sender: str = "alpha", ahead: bool = False, **rule: Any) -> Job
     made.ahead = ahead
     made.words = words  # type: ignore[attr-defined]
     return made
+
+
+def by(sender: str) -> Delivery:
+    return job("m", sender).delivery
 
 
 def asked_for_more(one: Job) -> bool:
@@ -111,14 +119,14 @@ def test_one_turn_at_a_time_in_the_order_of_arrival(stage: Stage) -> None:
 
 def test_one_session_does_not_take_all_lanes(stage: Stage) -> None:
     """RULES-3.9: the ninth sender that waits comes later; who waits already, and others, do not."""
-    assert not stage.turns.crowded("s", "e9")
+    assert not stage.turns.crowded("s", by("e9"))
     stage.take("s", job("m0"))
     stage.ran(1)
     for n in range(8):
-        assert not stage.turns.crowded("s", f"e{n}")
+        assert not stage.turns.crowded("s", by(f"e{n}"))
         stage.take("s", job(f"m{n + 1}", f"e{n}"))
-    assert stage.turns.crowded("s", "e9") and not stage.turns.crowded("s", "e7")
-    assert not stage.turns.crowded("t", "e9")
+    assert stage.turns.crowded("s", by("e9")) and not stage.turns.crowded("s", by("e7"))
+    assert not stage.turns.crowded("t", by("e9"))
 
 
 def test_four_sessions_at_once_the_others_in_their_order(stage: Stage) -> None:
@@ -148,9 +156,9 @@ def test_any_interleaving_keeps_order_and_sessions_apart(stage: Stage, seed: int
         rule: dict[str, Any] = {"number": rng.randrange(2), "coalesce_ms": rng.choice([0, 0, 1])}
         wanted[f"m{n}"] = (session, sender)
         futures.append(stage.take(session, job(f"m{n}", sender, **rule)))
-        stage.now += rng.choice([0, 0, 0.5, FLOOD_S])
+        stage.now += rng.choice([0, 0, 0.5, LIMIT.window_s])
     while not all(future.done() for future in futures):
-        stage.now += FLOOD_S
+        stage.now += LIMIT.window_s
         threading.Event().wait(0.005)
     for n, found in enumerate(results(futures)):
         assert f"m{n}" in found["turn"]
@@ -251,16 +259,95 @@ def test_so_many_at_once_and_no_more(stage: Stage) -> None:
     assert [len(ids) for _, ids in stage.log] == [MAX_TOGETHER, 5]
 
 
+def told(one: Job) -> list[tuple[str, float]]:
+    """Why it was said to wait, and for how long."""
+    words: Words = one.words  # type: ignore[attr-defined]
+    said = (fields for verb, fields in words if verb == "got" and "why" in fields)
+    return [(fields["why"], fields.get("for_s", 0.0)) for fields in said]
+
+
+def test_an_ask_passes_what_rests_of_other_senders(stage: Stage) -> None:
+    """RULES-3.7: seven directives, then a question: it was 56 s behind the two that rested."""
+    stage.hold = False
+    results([stage.take("s", job(f"m{n}", "ci")) for n in range(LIMIT.turns)])
+    resting = [stage.take("s", job(f"n{n}", "ci")) for n in range(2)]
+    assert stage.take("s", asked("q", "person")).result(10)["turn"] == ["q"]
+    own = stage.take("s", job("before", "person"))
+    assert stage.take("s", asked("q2", "person")).result(10)["turn"] == ["q2"]
+    assert own.result(10)["turn"] == ["before"], "what the asker sent before is not passed"
+    assert not any(future.done() for future in resting)
+    stage.now += LIMIT.window_s
+    assert results(resting)[0]["turn"] == ["n0", "n1"]
+
+
+def test_what_each_sender_sent_while_it_rested_is_one_turn(stage: Stage) -> None:
+    """RULES-3.7, RULES-3.11: of the second sender, too, and however long a question took."""
+    stage.hold = False
+    results([stage.take("s", job(f"m{n}", "ci")) for n in range(LIMIT.turns)])
+    late = [stage.take("s", job(f"{s}{n}", s)) for n in range(3) for s in ("a", "b")]
+    stage.hold = True
+    question = stage.take("s", asked("q", "c"))
+    until(lambda: "s" in stage.on)
+    stage.now += LIMIT.window_s
+    stage.hold = False
+    stage.end("s")
+    question.result(10)
+    results(late)
+    assert stage.ran(8)[-2:] == [["a0", "a1", "a2"], ["b0", "b1", "b2"]]
+
+
+def test_a_crowd_keeps_no_question_out(stage: Stage) -> None:
+    """RULES-3.11: eight senders rest; the ninth comes later, who asks does not."""
+    stage.hold = False
+    results([stage.take("s", job(f"m{n}", "ci")) for n in range(LIMIT.turns)])
+    for n in range(8):
+        stage.take("s", job(f"n{n}", f"e{n}"))
+    assert stage.turns.crowded("s", by("e9"))
+    assert not stage.turns.crowded("s", asked("q", "e9").delivery)
+    assert stage.take("s", asked("q", "e9")).result(10)["turn"] == ["q"]
+
+
+def test_the_broker_is_told_why_a_message_waits(stage: Stage) -> None:
+    """RULES-3.12: once for each reason; with the last turn before a rest for who sends then."""
+    stage.hold = False
+    first = [job(f"m{n}") for n in range(LIMIT.turns)]
+    results([stage.take("s", one) for one in first])
+    assert [told(one) for one in first] == [[]] * 4 + [[(LIMIT.reason, LIMIT.window_s)]]
+    stage.now += 10
+    rests, gathers = job("n0"), job("t0", coalesce_ms=500)
+    futures = [stage.take("s", rests), stage.take("t", gathers)]
+    until(lambda: told(rests) and told(gathers))
+    assert told(rests) == [(LIMIT.reason, 50.0)]
+    assert told(gathers) == [(GATHERS, 0.5)]
+    stage.now += LIMIT.window_s
+    results(futures)
+
+
+def test_who_waits_for_a_place_is_told(stage: Stage) -> None:
+    """RULES-3.12: as many sessions as may have a turn have one."""
+    for n in range(AT_ONCE):
+        stage.take(f"s{n}", job(f"m{n}"))
+    stage.ran(AT_ONCE)
+    late = job("late")
+    future = stage.take("t", late)
+    until(lambda: told(late))
+    assert told(late) == [(NO_PLACE.format(AT_ONCE), 0.0)]
+    stage.end("s0")
+    stage.ran(AT_ONCE + 1)
+    stage.end("t")
+    assert future.result(10)["turn"] == ["late"]
+
+
 def test_five_turns_a_minute_then_the_rest_together(stage: Stage) -> None:
     """The flood guard: the session rests, its lanes go on, other sessions do not notice."""
     stage.hold = False
-    results([stage.take("s", job(f"m{n}")) for n in range(FLOOD_TURNS)])
+    results([stage.take("s", job(f"m{n}")) for n in range(LIMIT.turns)])
     late = [job(f"n{n}") for n in range(10)] + [job("b0", sender="beta")]
     futures = [stage.take("s", one) for one in late]
     until(lambda: all(asked_for_more(one) for one in late))
     assert stage.take("t", job("t0")).result(10)["turn"] == ["t0"]
-    assert len([1 for session, _ in stage.log if session == "s"]) == FLOOD_TURNS
-    stage.now += FLOOD_S - 1
+    assert len([1 for session, _ in stage.log if session == "s"]) == LIMIT.turns
+    stage.now += LIMIT.window_s - 1
     threading.Event().wait(0.05)
     assert not any(future.done() for future in futures)
     stage.now += 1
@@ -269,9 +356,9 @@ def test_five_turns_a_minute_then_the_rest_together(stage: Stage) -> None:
     assert found[-1]["turn"] == ["b0"]
 
 
-def asked(id: str, **rule: Any) -> Job:
+def asked(id: str, sender: str = "alpha", **rule: Any) -> Job:
     """A job whose sender waits for the answer."""
-    made = job(id, **rule)
+    made = job(id, sender, **rule)
     made.delivery.asks = True
     return made
 
@@ -280,21 +367,21 @@ def test_who_waits_for_an_answer_is_no_flood(stage: Stage) -> None:
     """RULES-3.7: twenty questions get twenty turns, and leave the others' guard alone."""
     stage.hold = False
     results([stage.take("s", asked(f"q{n}")) for n in range(20)])
-    results([stage.take("s", job(f"m{n}")) for n in range(FLOOD_TURNS)])
-    assert stage.turns.rest("s") == FLOOD_S and stage.turns.rest("t") == 0
+    results([stage.take("s", job(f"m{n}")) for n in range(LIMIT.turns)])
+    assert stage.turns.rest("s") == LIMIT.window_s and stage.turns.rest("t") == 0
     assert stage.take("s", asked("q20")).result(10)["turn"] == ["q20"]
 
 
 def test_a_question_from_inside_a_turn_is_held_by_the_guard(stage: Stage) -> None:
     """Agents that ask each other without end are what the guard is for."""
     stage.hold = False
-    results([stage.take("s", job(f"m{n}")) for n in range(FLOOD_TURNS)])
+    results([stage.take("s", job(f"m{n}")) for n in range(LIMIT.turns)])
     looping = asked("q")
     looping.delivery.message = looping.delivery.message._replace(hops=3)
     future = stage.take("s", looping)
     until(lambda: asked_for_more(looping))
     assert not future.done()
-    stage.now += FLOOD_S
+    stage.now += LIMIT.window_s
     assert future.result(10)["turn"] == ["q"]
 
 
@@ -311,9 +398,9 @@ def test_questions_are_never_done_together(stage: Stage) -> None:
 
 def test_without_a_flood_nothing_is_coalesced(stage: Stage) -> None:
     """Slow or fast: up to five turns each message has its own."""
-    futures = [stage.take("s", job(f"m{n}")) for n in range(FLOOD_TURNS)]
+    futures = [stage.take("s", job(f"m{n}")) for n in range(LIMIT.turns)]
     stage.hold = False
-    assert [found["turn"] for found in results(futures)] == [[f"m{n}"] for n in range(FLOOD_TURNS)]
+    assert [found["turn"] for found in results(futures)] == [[f"m{n}"] for n in range(LIMIT.turns)]
 
 
 # --- the end --------------------------------------------------------------------------------------

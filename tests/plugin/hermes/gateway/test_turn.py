@@ -54,7 +54,7 @@ def test_we_interrupt_nobody(town: Town, make_gateway: MakeGateway) -> None:
     first = gateway.send("HOLD one", channel=DM1)
     running(town, "HOLD one")
     second = gateway.send("two", channel=DM1)
-    until(lambda: gateway.dispatch._turns._sessions[KEY].waiting)
+    until(lambda: gateway.dispatch._turns._sessions[KEY].line)
     town.held.set()
     for id in (first, second):
         assert gateway.outcome(id)["channel"]["result"] == "answered"
