@@ -81,6 +81,7 @@ FIELDS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     "purge": {"ids": ()},
     "inbox": {"name": (), "all": FLAG, "after": ("null", "list"), "limit": ()},
     "cancel": {"id": ("text",), "by": ("null",)},
+    "reply": {"message": (), "by": ("null",)},
     "resume": {"name": ("null",), "from": ("null",), "to": ("null",)},
     "publish": {"topic": (), "event": ("object",), "pub": (), "n": ("number",)},
     "probe": {"instance": ()},
@@ -113,7 +114,20 @@ ONE_MORE: Final[dict[tuple[str, str], list[Any]]] = {
 }
 OTHERS_WORDS: Final = ("sqlite", "bindings", "binding", "datatype", "constraint", "not stored")
 # `not_registered` and `bad_token` say what is not there; of a message its own field is named.
-UNNAMED: Final = {("unregister", "name"), ("send", "token"), ("send", "message")}
+ANSWER: Final = {
+    "id": "fields-answer",
+    "ts": 1.0,
+    "from": "fields",
+    "to": "tester",
+    "reply_to": "fields-question",
+    "body": {"type": "answer", "text": "x"},
+}
+UNNAMED: Final = {
+    ("unregister", "name"),
+    ("send", "token"),
+    ("send", "message"),
+    ("reply", "message"),
+}
 
 
 @pytest.fixture(scope="module")
@@ -141,6 +155,7 @@ def right(peer: Peer, verb: str, name: str = "fields") -> dict[str, Any]:
         "retry": {"ids": [id]},
         "purge": {"ids": [id]},
         "cancel": {"id": id},
+        "reply": {"message": ANSWER},
     }
     return known.get(verb, {"name": name} if "name" in FIELDS[verb] else {})
 

@@ -26,7 +26,7 @@ def _form(why: str) -> str:
 
 
 def test_what_rests_says_so(broker: Broker, peers: MakePeer) -> None:
-    """PROTOCOL-7.7, PROTOCOL-9.11, PROTOCOL-4.18: in wait, trace, inbox, and the next receipt."""
+    """PROTOCOL-7.7, PROTOCOL-9.11, PROTOCOL-4.20: in wait, trace, inbox, and the next receipt."""
     peer, holder = peers(broker), peers(broker)
     holder.register("e")
     first = peer.send("e", **DIRECTIVE)["id"]
@@ -55,7 +55,7 @@ def test_a_rest_ends_by_itself(broker: Broker, peers: MakePeer) -> None:
     holder.say("got", delivery, why="x" * 300, for_s=50)
     assert "x" * 200 in waiting(peer, id) and "x" * 201 not in waiting(peer, id)
     holder.say("got", delivery, why="x", for_s=0.01)
-    until(lambda: waiting(peer, id) == "")
+    until(lambda: "why" not in peer.error("wait", id=id, state="handled", timeout=0).data)
     assert "why" not in peer.send("e", session="s")
     holder.say("got", delivery, why="no place")
     assert waiting(peer, id) == "no place"
