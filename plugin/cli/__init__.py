@@ -8,5 +8,6 @@ Commands: how they speak, and the two light senders.
     message_body  text, JSON or standard input, as a message's body
     targets       one message to several
     when          `10m`, `18:00`
+    no_answer     why a message that was handled has none
     notify_agent  `notify-agent`
 """

@@ -23,6 +23,7 @@ from wakebus.broker.protocol.outcome import left_open
 from wakebus.broker.protocol.receipt import Answer, Receipt
 from wakebus.plugin import sender_identity
 from wakebus.plugin.cli.message_body import body_of
+from wakebus.plugin.cli.no_answer import why_no_answer
 from wakebus.plugin.cli.output import (
     FAILED,
     LATE,
@@ -404,30 +405,6 @@ def show_answer(answer: Answer, as_json: bool, who: str = "") -> int:
     if as_json:
         facts = {"id": receipt.id, "state": receipt.state, "outcome": receipt.outcome}
         echo_json({**facts, "answer": None})
-    why = _why(receipt.outcome)
+    why = why_no_answer(receipt.outcome)
     echo(one_line(f"{who}handled {receipt.id}, but there is no answer: {why}"), error=True)
     return LATE
-
-
-def _why(outcome: Mapping[str, Any] | None) -> str:
-    """Return an outcome without an answer in words; what is in none of ours, as it is."""
-    turn = outcome.get("turn") if outcome else None
-    if not isinstance(turn, dict) or not (how := turn.get("error") or turn.get("note")):
-        return _why_no_turn(outcome or {}) or json.dumps(outcome, ensure_ascii=False)
-    said = str(turn.get("stderr") or turn.get("stdout") or "").strip()
-    return f"the agent: {how}" + (f": {said[-500:]}" if said else "")
-
-
-def _why_no_turn(outcome: Mapping[str, Any]) -> str:
-    """Return in words why a message began no turn, "" where its outcome does not tell."""
-    if note := outcome.get("note") or outcome.get("skipped"):
-        return str(note)
-    if outcome.get("wake") in _NO_TURN:
-        return f"{_NO_TURN[outcome['wake']]} (wake: {outcome['wake']})"
-    return ""
-
-
-_NO_TURN: Final = {
-    "next_turn": "it waits for the next turn of its session there, and starts none",
-    "silent": "it lies in the inbox there, and starts no turn",
-}
