@@ -6,6 +6,7 @@ Names, bytes, disk: the broker and its client. Knows no platform and no agent.
     folder_trust  who may replace what lies in a folder  duration  seconds as people read them
     other_version  what is said of a broker of another version
     denial     why the system keeps a process from the bus
+    user_unit  the broker as a service of its user
 
     protocol/  what client and server agree on      system/    files, locks, clocks, processes
     client/    a client's messages                  store/     the tables, and their thread

@@ -31,6 +31,7 @@ GROUND: Final = {
         "settings",
         "duration",
         "other_version",
+        "user_unit",
     },
     "adapters": {
         *("abilities", "base", "channel", "errors", "platform_names", "registry", "sanitize")

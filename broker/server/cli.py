@@ -101,7 +101,7 @@ def start(args: argparse.Namespace) -> int:
             raise _mute(folder, f"a broker holds {folder} and is not ready after {START_S:g} s")
         if lock_holder(folder) is None:  # also: one that was going down has gone
             prepare(folder)
-            problem = _spawn(folder)
+            problem = "" if _start_unit() else _spawn(folder)
             if problem and problem != "already_running":
                 raise WakebusError(problem)
             spawned = not problem
@@ -166,6 +166,24 @@ def _spawn(folder: Path) -> str:
         return ""
     child.wait()
     return word or f"the broker ended at its start; {folder / 'broker.log'} tells why"
+
+
+def _start_unit() -> bool:
+    """
+    Have the service manager start the broker, where it has a unit for it; return whether it has.
+
+    Started by hand it would end with the session, or with the listener that has started it.
+    """
+    from wakebus.broker.user_unit import start_command
+
+    if not (command := start_command()):
+        return False
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=START_S, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    time.sleep(0.05)  # it has been started, and not yet taken its lock
+    return done.returncode == 0
 
 
 def _ready_pid(folder: Path) -> int | None:

@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 from wakebus.broker.paths import hermes_home
 from wakebus.plugin.cli.command import Command
 from wakebus.plugin.cli.output import FAILED, OK, Parser, echo, echo_json
+from wakebus.plugin.cli.setup import install_service
 from wakebus.plugin.install import hermes_home as hermes
 from wakebus.plugin.install import hermes_python, next_steps
 from wakebus.plugin.install.errors import CannotInstall
@@ -23,7 +24,10 @@ from wakebus.plugin.install.hermes_home import Change, Installation
 from wakebus.plugin.install.hermes_tool_search import read_tool_search
 from wakebus.plugin.install.owned_files import FileFault, OwnedFiles, look_at_files_of
 
-HARNESSES: Final = {"hermes": "Hermes Agent: plugin, gateway hook, skill"}
+HARNESSES: Final = {
+    "hermes": "Hermes Agent: plugin, gateway hook, skill",
+    "service": "the broker and listeners as services, which outlive your session",
+}
 
 ISOLATED: Final = (
     "plugins run in a process of their own (plugins.isolation: host, since Hermes 0.22): a gateway"
@@ -49,6 +53,13 @@ def _options(parser: Parser) -> None:
     one = harnesses.add_parser("hermes", help=HARNESSES["hermes"], epilog=EPILOG)
     one.set_defaults(run=run_hermes)
     _add_options(one)
+    service = harnesses.add_parser(
+        "service",
+        help=HARNESSES["service"],
+        description=install_service.DESCRIPTION,
+        epilog=install_service.EPILOG,
+    )
+    install_service.add_options(service)
 
 
 def _folder(given: str) -> Path:

@@ -29,6 +29,7 @@ HELP = {
     "endpoints add": ("NAME",),
     "install": ("HARNESS", "hermes"),
     "install hermes": ("--home", "--allow-gateway-turns", "--check", "--remove", "exit status"),
+    "install service": ("listen NAME", "--dry-run", "--uninstall", "--env", "exit status"),
     "rules": ("init", "check", "test"),
     "rules test": ("--type", "--channel", "--rules"),
     "doctor": ("--json", "next step", "exit status"),
