@@ -191,7 +191,10 @@ def wrapped(line: str, before: str, below: str = "") -> str:
 
 def output(*command: str) -> str:
     """Return what a command prints; its failure ends the demo."""
-    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"demo: {' '.join(command)}: {done.stderr}")
+    return done.stdout
 
 
 def until(what: str, holds: Callable[[], bool]) -> None:

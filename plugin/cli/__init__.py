@@ -3,6 +3,7 @@ Commands: how they speak, and the two light senders.
 
     main          `wakebus`: its verbs (bus/, chats/, setup/), each loaded when it is called
     command       a verb as a value
+    progress      what a terminal shows while a command waits
     output        text, tables or JSON, and an exit status
     notify        `notify-hermes`, and how all verbs send
     message_body  text, JSON or standard input, as a message's body

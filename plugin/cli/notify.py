@@ -189,7 +189,7 @@ def run(args: argparse.Namespace) -> int:
         found = send_to(client, args, body, each)
         if args.wait is not None:
             tell_delay(found)
-            found = each.run(lambda name: _ended(client, found[name], until))
+            found = each.run(lambda name: _ended(client, found[name], until, args.json))
         each.run(lambda name: each.note_status(show(found[name], args.json, each.label(name))))
     return each.status
 
@@ -200,9 +200,10 @@ def ask(args: argparse.Namespace, body: Mapping[str, Any], each: EachTarget, wai
     with connect(args.socket) as client:
         asked = send_to(client, args, body, each, asks=True)
         tell_delay(asked)
+        tell_asked(asked, seconds_left(until), args.json)
 
         def show_one(name: str) -> None:
-            answer = _answered(client, asked[name], until, alone=not each.several)
+            answer = _answered(client, asked[name], until, args.json, alone=not each.several)
             each.note_status(show_answer(answer, args.json, each.label(name)))
 
         each.run(show_one)
@@ -251,26 +252,43 @@ def tell_delay(sent: Mapping[str, Receipt]) -> None:
             echo(f"note: {receipt.id} goes out {when}; the wait begins then", error=True)
 
 
-def _ended(client: Client, receipt: Receipt, until: float) -> Receipt:
+def tell_asked(asked: Mapping[str, Receipt], wait: float, as_json: bool) -> None:
+    """Say by which ids was asked, and how long the answers are waited for."""
+    for name, receipt in ({} if as_json else asked).items():
+        if receipt.state != "dead":
+            line = f"asked {name} by {receipt.id}; waiting {wait:.3g} s for the answer"
+            echo(line, error=True)
+
+
+def _ended(client: Client, receipt: Receipt, until: float, as_json: bool) -> Receipt:
+    from wakebus.plugin.cli.progress import waiting  # who does not wait does not pay for it
+
     if receipt.state in ("handled", "dead"):
         return receipt
-    ended = client.wait(receipt.id, seconds_left(until), token=turn_token())
+    id, wait = receipt.id, seconds_left(until)
+    step = f"What becomes of it: wakebus trace {id}. To take it back: wakebus cancel {id}"
+    with waiting(client, id, wait, step=step, as_json=as_json):
+        ended = client.wait(id, wait, token=turn_token())
     return ended._replace(to=receipt.to, duplicate=receipt.duplicate)
 
 
-def _answered(client: Client, receipt: Receipt, until: float, *, alone: bool) -> Answer:
+def _answered(
+    client: Client, receipt: Receipt, until: float, as_json: bool, *, alone: bool
+) -> Answer:
+    from wakebus.plugin.cli.progress import waiting
+
     if receipt.state == "dead":
         return Answer(receipt, None)
-    follow = f"follow it: wakebus trace {receipt.id}"
-    again = f"Its answer, now or later: the same command with --id {receipt.id}" if alone else ""
+    id, wait = receipt.id, seconds_left(until)
+    follow = f"Follow it: wakebus trace {id}"
+    again = f"Its answer, now or later: the same command with --id {id}" if alone else ""
+    step = f"{again or follow}. To take it back: wakebus cancel {id}"
     try:
-        return client.wait_answer(receipt.id, seconds_left(until), token=turn_token())
+        with waiting(client, id, wait, step=step, as_json=as_json):
+            return client.wait_answer(id, wait, token=turn_token())
     except TimedOut as exc:
-        step = f"It is not lost; {follow}\n{again}".rstrip()
+        step = f"Waited {wait:.3g} s; it is not lost. {follow}\n{again}".rstrip()
         raise TimedOut(exc.text, **(exc.data | {"step": step})) from exc
-    except KeyboardInterrupt:
-        echo(f"{receipt.id} goes on without you. {again or follow.capitalize()}", error=True)
-        raise
 
 
 def seconds_left(until: float) -> float:

@@ -21,6 +21,7 @@ from wakebus.broker import Client
 from wakebus.broker.paths import bus_dir, hermes_home
 from wakebus.broker.protocol.message import check_name
 from wakebus.plugin import sender_identity
+from wakebus.plugin.cli.bus.broker_presence import BrokerPresence
 from wakebus.plugin.cli.command import Command
 from wakebus.plugin.cli.output import FAILED, OK, Parser, Usage, echo
 from wakebus.plugin.processes.run import end_all
@@ -108,7 +109,9 @@ def run(args: argparse.Namespace) -> int:
             for one in client.inbox(endpoint):
                 if one.get("awaits"):
                     report.report_unanswered(one)
+        presence = BrokerPresence(client, _note)
         while not (asked or stop.wait(LOOK_S) or asked):
+            presence.check()
             maintenance.check()
         _ignore_signals()  # it ends soon, whoever goes on pressing Ctrl-C
         stop.set()

@@ -16,12 +16,14 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from types import FrameType
 from typing import Any, Final
 
 from wakebus.broker import Client, Event, Gap
 from wakebus.broker.protocol.topics import shown_patterns
 from wakebus.plugin.cli import notify
+from wakebus.plugin.cli.bus.broker_presence import BrokerPresence
 from wakebus.plugin.cli.bus.trace_text import clock_text
 from wakebus.plugin.cli.command import Command
 from wakebus.plugin.cli.output import OK, Parser, colored, echo
@@ -105,13 +107,12 @@ def _follow(
 
 
 def _arriving(client: Client, items: "queue.Queue[Event | Gap]") -> Iterator[Event | Gap]:
-    there = True
+    presence = BrokerPresence(client, partial(echo, error=True))
     while True:
         try:
             yield items.get(timeout=LOOK_S)
         except queue.Empty:
-            if there is not (there := client.connected(0)):
-                echo("the broker is back" if there else "the broker is away; waiting", error=True)
+            presence.check()
 
 
 def write(text: str) -> None:

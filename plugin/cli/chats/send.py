@@ -32,6 +32,7 @@ from wakebus.plugin.cli import message_body, notify
 from wakebus.plugin.cli.chats.results import explain, unsettled
 from wakebus.plugin.cli.command import Command
 from wakebus.plugin.cli.output import Parser, Usage, echo, echo_json, one_line, show_env_path
+from wakebus.plugin.cli.progress import waiting
 
 WAIT_S: Final = 30.0
 
@@ -111,13 +112,15 @@ def run(args: argparse.Namespace) -> int:
         if receipt.not_before and args.wait is None:
             return notify.show(receipt._replace(to=chat.token or args.channel), args.json)
         notify.tell_delay({COURIER: receipt})
+        id, wait = receipt.id, notify.seconds_left(until)
+        if not args.json:
+            echo(f"queued {id} for the courier", error=True)
+        step = f"The courier goes on: wakebus trace {id}. To take it back: wakebus cancel {id}"
         try:
-            receipt = client.wait(receipt.id, notify.seconds_left(until))
+            with waiting(client, id, wait, step=step, as_json=args.json):
+                receipt = client.wait(id, wait)
         except TimedOut as exc:
             raise unsettled(client, receipt, exc) from exc
-        except KeyboardInterrupt:
-            echo(f"interrupted; the courier goes on: wakebus trace {receipt.id}", error=True)
-            raise
     return show(receipt, as_json=args.json)
 
 

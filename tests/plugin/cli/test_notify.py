@@ -392,7 +392,8 @@ def test_an_answer_and_its_message(desk: Desk, name: str, listen: Listen) -> Non
     listen(name, "--agent", "printf 'all \\033[31mgreen\\033[0m\\033]0;title\\007'")
     words = ("--to", name, "--from", "ci", "--wait-reply", "60")
     done = desk.notify(*words, "--type", "directive", "hi")
-    assert (done.status, done.out, done.err) == (0, "all green\n", "")
+    assert (done.status, done.out) == (0, "all green\n")
+    assert done.err.startswith(f"asked {name} by ") and done.err.count("\n") == 1
     answer = desk.notify(*words, "--channel", "feishu:oc_1", "--json", "hi").json
     assert answer["from"] == name and answer["to"] == "ci"
     assert answer["body"] == {"type": "answer", "text": "all green", "channel": "feishu:oc_1"}

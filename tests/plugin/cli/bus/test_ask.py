@@ -1,5 +1,6 @@
 """`wakebus ask`: the answer on standard output."""
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -10,12 +11,13 @@ Listen = Callable[..., Listener]
 
 
 def test_it_prints_the_answer(desk: Desk, name: str, listen: Listen) -> None:
-    """And nothing else; the type is directive unless --type says otherwise; options anywhere."""
+    """And the id on standard error; the type is directive unless --type says; options anywhere."""
     listen(name, "--agent", 'echo "$WAKEBUS_TYPE of $WAKEBUS_FROM in <$WAKEBUS_SESSION>"')
     done = desk.wakebus("ask", name, "--from", "ci", "--wait", "60", "how are you?")
-    assert (done.status, done.out, done.err) == (0, "directive of ci in <>\n", "")
+    assert (done.status, done.out) == (0, "directive of ci in <>\n")
+    assert re.fullmatch(f"asked {name} by [0-9a-f]{{21}}; waiting 60 s for the answer\n", done.err)
     done = desk.wakebus("ask", name, "x", "--from", "ci", "--type", "need_decision", "--json")
-    assert done.json["body"]["text"] == "need_decision of ci in <>"
+    assert (done.json["body"]["text"], done.err) == ("need_decision of ci in <>", "")
     words = ("ask", "--from", "ci", "--session", "s1", name, "-")
     assert desk.wakebus(*words, stdin=b"x\n").out == "directive of ci in <s1>\n"
 
@@ -25,7 +27,8 @@ def test_no_answer(desk: Desk, name: str, listen: Listen) -> None:
     desk.declare(name)
     done = desk.wakebus("ask", name, "x", "--from", "ci", "--wait", "0.2")
     assert done.status == 4 and "not yet answered" in done.err and "wakebus trace" in done.err
-    assert f"--id {done.err.split()[1]}" in done.err, "how to get the answer later"
+    assert f"--id {done.err.split()[3].strip(';')}" in done.err, "how to get the answer later"
+    assert "Waited 0.2 s; it is not lost" in done.err
     listen(name, "--agent", "cat >/dev/null; echo broken >&2; exit 3")
     done = desk.wakebus("ask", name, "x", "--from", "ci")
     assert (done.status, done.out) == (6, "")
@@ -65,7 +68,8 @@ def test_agents_that_ask_each_other(desk: Desk, name: str, listen: Listen, lengt
     circle = " waits for ".join([*names, names[0]])
     assert done.status == 0 and f"a loop: {circle};" in done.out
     assert "was taken back: answer without it" in done.out
-    assert done.out.splitlines()[1] == "exit 1" and done.out.count("exit 0") == length - 1
+    told = [line for line in done.out.splitlines() if not line.startswith("asked ")]
+    assert told[1] == "exit 1" and done.out.count("exit 0") == length - 1
 
 
 def test_another_session_is_in_nobodys_way(desk: Desk, name: str, listen: Listen) -> None:

@@ -279,6 +279,8 @@ def test_it_starts_the_bus_and_starts_it_again(own_desk: Desk, name: str) -> Non
     until(lambda: own_desk.notify("--to", name, "--from", "ci", "after").status == 0, 30)
     listener.shows("ci: after")
     assert listener.end() == 0 and "Traceback" not in listener.err
+    away = "the broker is away; waiting\nthe broker is back\n"
+    assert listener.err.endswith(away), "it says when the broker goes and when it is back"
 
 
 def test_a_bus_that_was_stopped_stays_stopped(own_desk: Desk, name: str) -> None:
@@ -286,6 +288,7 @@ def test_a_bus_that_was_stopped_stays_stopped(own_desk: Desk, name: str) -> None
     own_desk.start()
     listener = own_desk.listen(name)
     assert own_desk.run("hermes-busd", "stop").status == 0
+    listener.says("the broker was stopped; to go on: hermes-busd start")
     until(lambda: not listener.ended and (own_desk.root / "bus" / "stopped").exists())
     time.sleep(0.4)  # twice the time between its looks
     assert own_desk.run("hermes-busd", "status").status == 3
