@@ -372,7 +372,7 @@ def check_reply_channel(args: argparse.Namespace, body: Mapping[str, Any]) -> No
         echo(f"note: {note}", error=True)
 
 
-_IF_TRUE: Final = ("claimed", "told", "in_doubt", "not_before")
+_IF_TRUE: Final = ("claimed", "told", "in_doubt", "waiting", "not_before")
 
 
 def show(receipt: Receipt, as_json: bool, who: str = "") -> int:

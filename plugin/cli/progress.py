@@ -21,6 +21,7 @@ from wakebus.broker.protocol.outcome import awaits_reply
 from wakebus.broker.system.standard_files import encodable
 from wakebus.broker.system.text_width import display_width
 from wakebus.plugin.cli.output import echo, one_line
+from wakebus.plugin.cli.when import goes_out_text
 
 LOOK_S: Final = 0.5
 AWAY: Final = "the broker does not answer; what it has accepted is kept"
@@ -48,7 +49,7 @@ def waiting(client: Client, id: str, wait_s: float, *, step: str, as_json: bool)
 def _redrawn(client: Client, id: str, wait_s: float, stream: TextIO) -> Iterator[None]:
     line, began, over = ProgressLine(stream), time.monotonic(), threading.Event()
 
-    def look() -> None:
+    def look_and_draw() -> None:
         while not over.wait(LOOK_S):
             try:
                 row = next(one for one in client.trace(id) if one["id"] == id)
@@ -58,16 +59,16 @@ def _redrawn(client: Client, id: str, wait_s: float, stream: TextIO) -> Iterator
             line.draw(f"{text} ({time.monotonic() - began:.0f} of {wait_s:g} s)")
 
     # A daemon: its question may hang at a broker that is frozen, and nobody waits for that.
-    threading.Thread(target=look, name="wakebus progress", daemon=True).start()
+    threading.Thread(target=look_and_draw, name="wakebus progress", daemon=True).start()
     try:
         yield
     finally:
         over.set()
-        line.end()
+        line.take_away()
 
 
 class ProgressLine:
-    """The line of a terminal on which something is redrawn until `end`; any thread."""
+    """The line of a terminal on which something is redrawn until `take_away`; any thread."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream, self._lock = stream, threading.Lock()
@@ -81,7 +82,7 @@ class ProgressLine:
                 width, self._drawn = self._drawn, display_width(shown)
                 self._write(f"\r{shown}{' ' * (width - self._drawn)}")
 
-    def end(self) -> None:
+    def take_away(self) -> None:
         """Take it away, and what the terminal wrote behind it (`^C`)."""
         with self._lock:
             if self._drawn and not self._ended:
@@ -120,10 +121,12 @@ def progress_text(row: Mapping[str, Any], now: float) -> str:
     to, state = row.get("to"), row.get("state")
     why = row.get("why") or row.get("behind_why") or row.get("put_off") or ""
     if state == "delivered" and (since := _started(row)) is not None:
-        what = "sending has begun" if row.get("type") == "say" else "its turn has begun"
-        return f"{what}, {max(0.0, now - since):.0f} s ago"
+        what = "sending" if row.get("type") == "say" else "its turn"
+        return f"{to}: {what} has begun, {max(0.0, now - since):.0f} s ago"
     if state == "delivered":
         return f"held by {to}: {why or 'its turn has not begun yet'}"
+    if state == "queued" and (row.get("not_before") or 0.0) > now:
+        return f"for {to}: goes out {goes_out_text(row['not_before'], now)}"
     if state == "queued":
         return f"queued for {to}{': ' if why else ''}{why}"
     if state == "handled" and awaits_reply(row.get("outcome")):

@@ -124,12 +124,13 @@ def test_not_handled_in_time(desk: Desk, to: str) -> None:
 
 
 def test_handled_without_an_answer(desk: Desk, name: str, listen: Listen) -> None:
-    """A listener without an agent answers nothing, and that is said at once: exit 4."""
-    listen(name)
+    """A rule that runs a command answers nothing, and that is said at once: exit 4."""
+    rules = desk.rules("callbacks:\n  - {match_type: '*', command: 'true'}\n", f"{name}.yaml")
+    listen(name, "--rules", rules)
     done = desk.notify("--to", name, "--from", "ci", "--wait-reply", "60", "hi")
     assert done.status == 4 and "but there is no answer" in done.err and done.out == ""
     done = desk.notify("--to", name, "--from", "ci", "--wait-reply", "60", "--json", "hi")
-    assert done.json["answer"] is None and done.json["outcome"]["rule"] == "none"
+    assert done.json["answer"] is None and done.json["outcome"]["rule"] == "1: *"
 
 
 def test_an_unknown_target(desk: Desk, to: str) -> None:

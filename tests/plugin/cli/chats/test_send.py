@@ -214,7 +214,10 @@ def test_ctrl_c_while_it_waits(
     done = InProcess(desk.root, monkeypatch, capsys).wakebus(
         "send", "console:cut", "hi", "--id", "cut1"
     )
-    assert done.status == 130 and "the courier goes on: wakebus trace cut1" in done.err, done
+    assert (
+        done.status == 130
+        and "cut1 goes on without you. The courier goes on: wakebus trace cut1" in done.err
+    ), done
 
 
 def test_a_copy_that_cannot_be_kept(tmp_path: Path) -> None:
