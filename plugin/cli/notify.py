@@ -254,14 +254,16 @@ def tell_delay(sent: Mapping[str, Receipt]) -> None:
 
 def tell_asked(asked: Mapping[str, Receipt], wait: float, as_json: bool) -> None:
     """Say by which ids was asked, and how long the answers are waited for."""
+    from wakebus.broker.duration import seconds_text  # who does not wait does not pay for it
+
     for name, receipt in ({} if as_json else asked).items():
         if receipt.state != "dead":
-            line = f"asked {name} by {receipt.id}; waiting {wait:.3g} s for the answer"
+            line = f"asked {name} by {receipt.id}; waiting {seconds_text(wait)} for the answer"
             echo(line, error=True)
 
 
 def _ended(client: Client, receipt: Receipt, until: float, as_json: bool) -> Receipt:
-    from wakebus.plugin.cli.progress import waiting  # who does not wait does not pay for it
+    from wakebus.plugin.cli.progress import waiting
 
     if receipt.state in ("handled", "dead"):
         return receipt
@@ -275,6 +277,7 @@ def _ended(client: Client, receipt: Receipt, until: float, as_json: bool) -> Rec
 def _answered(
     client: Client, receipt: Receipt, until: float, as_json: bool, *, alone: bool
 ) -> Answer:
+    from wakebus.broker.duration import seconds_text
     from wakebus.plugin.cli.progress import waiting
 
     if receipt.state == "dead":
@@ -287,7 +290,7 @@ def _answered(
         with waiting(client, id, wait, step=step, as_json=as_json):
             return client.wait_answer(id, wait, token=turn_token())
     except TimedOut as exc:
-        step = f"Waited {wait:.3g} s; it is not lost. {follow}\n{again}".rstrip()
+        step = f"Waited {seconds_text(wait)}; it is not lost. {follow}\n{again}".rstrip()
         raise TimedOut(exc.text, **(exc.data | {"step": step})) from exc
 
 

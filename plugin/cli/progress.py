@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from typing import Any, Final, TextIO
 
 from wakebus.broker.client.client import Client
+from wakebus.broker.duration import seconds_text
 from wakebus.broker.errors import WakebusError
 from wakebus.broker.protocol.outcome import awaits_reply
 from wakebus.broker.system.standard_files import encodable
@@ -56,7 +57,7 @@ def _redrawn(client: Client, id: str, wait_s: float, stream: TextIO) -> Iterator
                 text = progress_text(row, time.time())
             except (WakebusError, StopIteration):
                 text = AWAY
-            line.draw(f"{text} ({time.monotonic() - began:.0f} of {wait_s:g} s)")
+            line.draw(f"{text} ({time.monotonic() - began:.0f} of {seconds_text(wait_s)})")
 
     # A daemon: its question may hang at a broker that is frozen, and nobody waits for that.
     threading.Thread(target=look_and_draw, name="wakebus progress", daemon=True).start()
