@@ -23,7 +23,6 @@ from wakebus.broker.protocol.outcome import left_open
 from wakebus.broker.protocol.receipt import Answer, Receipt
 from wakebus.plugin import sender_identity
 from wakebus.plugin.cli.message_body import body_of
-from wakebus.plugin.cli.no_answer import why_no_answer
 from wakebus.plugin.cli.output import (
     FAILED,
     LATE,
@@ -426,6 +425,8 @@ def show_answer(answer: Answer, as_json: bool, who: str = "") -> int:
     if as_json:
         facts = {"id": receipt.id, "state": receipt.state, "outcome": receipt.outcome}
         echo_json({**facts, "answer": None})
+    from wakebus.plugin.cli.no_answer import why_no_answer
+
     why = why_no_answer(receipt.outcome)
     echo(one_line(f"{who}handled {receipt.id}, but there is no answer: {why}"), error=True)
     return LATE
