@@ -77,6 +77,8 @@ PURE: Final = (
     "adapters.settings.redact",
     "plugin.rules.model",
     "plugin.rules.match",
+    "plugin.rules.text_search",
+    "plugin.rules.yaml_hints",
     "plugin.rules.render",
     "plugin.rules.sanitize",
     "plugin.rules.errors",

@@ -70,6 +70,13 @@ def message_body(event: "Event") -> dict[str, Any]:
     return body
 
 
+def message_of(event: "Event", endpoint: str) -> Message:
+    """Return the message that an event becomes, as its rules see it: its sender is its source."""
+    body = message_body(event)
+    session = _session(event).get("session")
+    return Message("", event.ts, str(body["src"]), endpoint, body, session=session)
+
+
 def patterns(rules: Rules) -> tuple[str, ...]:
     """Return what the rules want to hear of."""
     return tuple(sorted({p for rule in rules.callbacks for p in rule.match_topic or ()}))
@@ -124,15 +131,14 @@ class RuleSubscriptions:
         return True
 
     def _take(self, event: "Event") -> None:
-        body = message_body(event)
-        probe = Message("", 0.0, str(body["src"]), self._endpoint, body)
+        probe = message_of(event, self._endpoint)
         if concerns(event, self._endpoint) or not self._first(event.topic, event.pub, event.n):
             return
         if first_match(self._rules.current(), probe, event.topic) is None:
             return
         fields = {**_turn_of(event), **_session(event)}
         try:
-            self._client.send(self._endpoint, body, sender=self._endpoint, **fields)
+            self._client.send(self._endpoint, probe.body, sender=self._endpoint, **fields)
             self._said = ""
         except WakebusError as exc:
             self._tell(1, f"an event on {event.topic} is lost: {exc.text}", exc.code)

@@ -11,6 +11,7 @@ from typing import Final, Literal, NamedTuple
 
 from wakebus.broker.protocol import topics
 from wakebus.broker.protocol.message import Message
+from wakebus.plugin.rules import text_search
 from wakebus.plugin.rules.model import (
     PLAIN,
     WAITING_TYPES,
@@ -24,6 +25,8 @@ from wakebus.plugin.rules.model import (
 )
 
 ANY: Final = "*"
+SLOW: Final = "rule {}: match_text took too long for this text, and counts as no match"
+MOST_SLOW: Final = 5  # rules that may need too long for one message
 UNMATCHED: Final = "{from}: {text}"
 _SILENT: Final = frozenset({"ack", "progress", "answer"})
 
@@ -61,16 +64,35 @@ class Plan(NamedTuple):
 
 def first_match(rules: Rules, message: Message, topic: str = "") -> Rule | None:
     """Return the first rule that matches, or None. `topic`: of an event, "" for a message."""
-    return next((rule for rule in rules.callbacks if matches(rule, message, topic)), None)
+    return _first_match(rules, message, topic)[0]
+
+
+def _first_match(rules: Rules, message: Message, topic: str) -> tuple[Rule | None, str]:
+    """Return the first rule that matches, and which ones needed too long to say it."""
+    slow: list[str] = []
+    for rule in rules.callbacks:
+        try:
+            if matches(rule, message, topic):
+                return rule, "; ".join(slow)
+        except text_search.TooSlow:
+            slow.append(f"{SLOW.format(rule.number)}")
+        if len(slow) == MOST_SLOW:
+            return None, f"{'; '.join(slow)}; no other rule was tried"
+    return None, "; ".join(slow)
 
 
 def matches(rule: Rule, message: Message, topic: str = "") -> bool:
-    """Return whether every stated `match_*` holds. A rule for topics matches events only."""
+    """
+    Return whether every stated `match_*` holds. A rule for topics matches events only.
+
+    Raises text_search.TooSlow.
+    """
     return (
         _topic(rule, topic)
         and (rule.match_type is None or bool({ANY, message.type} & {*rule.match_type}))
         and (rule.match_from is None or _glob(message.sender, rule.match_from))
         and (rule.match_channel is None or _glob(message.channel, rule.match_channel))
+        and (rule.match_text is None or text_search.finds(rule.match_text, message.text))
     )
 
 
@@ -148,7 +170,7 @@ def plan(
 
     `topic`: of the event that the message stands for, "" where it stands for none.
     """
-    rule = first_match(rules, message, topic)
+    rule, slow = _first_match(rules, message, topic)
     context = host != "terminal" and (rule.context if rule else host == "agent")
     return Plan(
         rule=rule,
@@ -160,6 +182,7 @@ def plan(
         session=session_of(message),
         reply=effective_reply(rule, message, host, sender_known=sender_known, asks=asks),
         command=rule.command if rule else None,
+        note=slow,
     )
 
 

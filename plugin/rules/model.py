@@ -45,6 +45,7 @@ class Rule:
     match_from: tuple[str, ...] | None = None
     match_channel: tuple[str, ...] | None = None
     match_topic: tuple[str, ...] | None = None
+    match_text: tuple[str, ...] | None = None
     print: Print = False
     print_format: str = PLAIN
     context: bool = False
@@ -66,7 +67,8 @@ class Rule:
     @property
     def label(self) -> str:
         """How outcomes and traces name this rule: `3: task_done`."""
-        match = self.match_type or self.match_topic or self.match_from or self.match_channel or ()
+        stated = (self.match_type, self.match_topic, self.match_from, self.match_channel)
+        match = next(filter(None, (*stated, self.match_text)), ())
         return f"{self.number}: {', '.join(match)}"[:120]
 
     @property

@@ -15,7 +15,7 @@ from wakebus.adapters.platform_names import HERMES, OURS
 from wakebus.broker.errors import BadTopic
 from wakebus.broker.protocol.message import NAME
 from wakebus.broker.protocol.topics import check_pattern
-from wakebus.plugin.rules import yaml_values
+from wakebus.plugin.rules import text_search, yaml_hints, yaml_values
 from wakebus.plugin.rules.errors import Problem, RulesError
 from wakebus.plugin.rules.model import (
     ON_REDELIVERY,
@@ -32,7 +32,7 @@ from wakebus.plugin.rules.yaml_values import MapEntry, Wrong
 MAX_RULES: Final = 1000
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _PLATFORM: Final = re.compile(r"([A-Za-z][A-Za-z0-9_.-]*)(?::|\Z)")  # of a pattern for channels
-_MATCHES: Final = ("match_type", "match_from", "match_channel", "match_topic")
+_MATCHES: Final = ("match_type", "match_from", "match_channel", "match_topic", "match_text")
 
 Read = Callable[[Node], Any]
 
@@ -84,6 +84,14 @@ def _patterns(node: Node) -> tuple[str, ...]:
     return found
 
 
+def _text_patterns(node: Node) -> tuple[str, ...]:
+    found = yaml_values.texts(node)
+    for pattern in found:
+        if fault := text_search.fault_of(pattern):
+            raise Wrong(yaml_values.line_of(node), "", fault)
+    return found
+
+
 def _milliseconds(node: Node) -> int:
     return int(yaml_values.number(0, 600_000)(node))
 
@@ -100,6 +108,7 @@ _RULE: Final[Mapping[str, Read]] = {
     "match_from": yaml_values.texts,
     "match_channel": yaml_values.texts,
     "match_topic": _patterns,
+    "match_text": _text_patterns,
     "print": _print,
     "print_format": yaml_values.text,
     "context": yaml_values.flag,
@@ -190,8 +199,13 @@ class _Reader:
             return {}
         for entry in found.values():
             if known and entry.key not in known:
-                text = f"unknown key{yaml_values.near(entry.key, known)}"
+                dash = f"; write a blank behind the dash: - {entry.key[1:80]}: …"
+                near = yaml_values.near(entry.key, known)
+                text = f"unknown key{dash if entry.key.startswith('-') else near}"
                 self.wrong(Wrong(entry.line, entry.key[:80], text))
+        for entry in found.values():
+            for doubt in yaml_hints.doubts(entry.node, entry.key[:80]):
+                self.warn(doubt.line, entry.key[:80], doubt.text)
         return {
             name: entry
             for name, entry in found.items()
@@ -269,6 +283,11 @@ class _Reader:
                 text = f"no platform {platform[1]!r} is known{hint}"
                 if hint:  # what is like none may be anybody's
                     self.warn(stated["match_channel"].line, "match_channel", text)
+        for key in _MATCHES[:-1]:
+            one = getattr(rule, key) or ("",)
+            if len(one) == 1 and ", " in one[0]:
+                text = f"is one text with a comma; a list is written [{one[0]}]"
+                self.warn(stated[key].line, key, text)
         if any("*" in t and t != "*" for t in rule.match_type or ()):
             self.warn(stated["match_type"].line, "match_type", "is compared exactly; no wildcards")
 
@@ -282,18 +301,37 @@ class _Reader:
             self.warn(line, key, f"{directive} is not known to every strftime")
 
     def _warn_unreachable(self, rules: tuple[Rule, ...]) -> None:
-        everything = next((rule for rule in rules if _matches_all(rule)), None)
-        for rule in rules[everything.number :] if everything else ():
-            if rule.match_topic:  # events, which the rule above does not take
+        stated = [_stated(rule) for rule in rules]
+        for later, matches in enumerate(stated):
+            first = next((n for n in range(later) if _takes_all_of(stated[n], matches)), None)
+            if first is None:
                 continue
-            line = int(rule.where.rpartition(":")[2])
-            text = f"is never reached: rule {everything and everything.number} takes every message"
-            self.warn(line, f"rule {rule.number}", text)
+            what = "every message" if stated[first] == _EVERY else "all that it matches"
+            if stated[first] == matches:
+                what = "the same"
+            line = int(rules[later].where.rpartition(":")[2])
+            text = f"is never reached: rule {rules[first].number} takes {what}"
+            self.warn(line, f"rule {rules[later].number}", text)
 
 
-def _matches_all(rule: Rule) -> bool:
-    return (
-        rule.match_type is not None
-        and "*" in rule.match_type
-        and not (rule.match_from or rule.match_channel or rule.match_topic)
+_Stated = Mapping[str, frozenset[str]]
+_EVERY: Final[_Stated] = {}
+
+
+def _stated(rule: Rule) -> _Stated:
+    """Return what a rule asks of a message, by field; `*` as a type asks for nothing."""
+    found = {key: frozenset(getattr(rule, key)) for key in _MATCHES if getattr(rule, key)}
+    return {
+        key: values for key, values in found.items() if key != "match_type" or "*" not in values
+    }
+
+
+def _takes_all_of(earlier: _Stated, later: _Stated) -> bool:
+    """Whether all that meets `later` meets `earlier`, as far as their patterns are the same."""
+    if ("match_topic" in earlier) != (
+        "match_topic" in later
+    ):  # one is for events, one for messages
+        return False
+    return all(
+        later.get(key, frozenset()) <= values and key in later for key, values in earlier.items()
     )

@@ -13,6 +13,8 @@ from typing import Any, Final, NamedTuple
 import yaml
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
+from wakebus.plugin.rules import yaml_hints
+
 _TAG: Final = "tag:yaml.org,2002:"
 _KINDS: Final = {
     "bool": "true or false",
@@ -49,8 +51,8 @@ def parse(text: str) -> Node | None:
         finally:
             loader.dispose()
     except yaml.MarkedYAMLError as exc:
-        mark = exc.problem_mark or exc.context_mark
-        raise Wrong(mark.line + 1 if mark else 0, "", _explain(exc)) from exc
+        hint = yaml_hints.explain(exc, text)
+        raise Wrong(hint.line, "", hint.text) from exc
     except yaml.reader.ReaderError as exc:
         line, char = text.count("\n", 0, exc.position) + 1, ord(text[exc.position])
         raise Wrong(line, "", f"character U+{char:04X} may not be in YAML") from exc
@@ -59,13 +61,6 @@ def parse(text: str) -> Node | None:
     except (ValueError, OverflowError) as exc:  # an escape or a directive beyond any sense
         raise Wrong(0, "", f"not YAML: {exc}") from exc
     return None if node is None or _tag(node) == "null" else node
-
-
-def _explain(exc: yaml.MarkedYAMLError) -> str:
-    problem = exc.problem or "not YAML"
-    if "'\\t'" in problem:
-        return "a tab; YAML is indented with spaces"
-    return f"{problem} ({exc.context})" if exc.context else problem
 
 
 def line_of(node: Node) -> int:
@@ -154,7 +149,9 @@ def text(node: Node) -> str:
     """Return a text value. Raises Wrong, also for `on`, `no`, `12` without quotes."""
     if _tag(node) == "str" and isinstance(node, ScalarNode):
         return str(node.value)
-    hint = f"; for the text, write '{node.value}'" if _tag(node) in _KINDS else ""
+    hint = yaml_hints.as_text(node)
+    if _tag(node) in _KINDS:
+        hint = f"; for the text, write {yaml_hints.quoted(str(node.value))}"
     raise Wrong(line_of(node), "", f"{kind(node)} where text belongs{hint}")
 
 

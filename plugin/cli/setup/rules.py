@@ -16,10 +16,12 @@ from wakebus.adapters.courier.channel_check import check_channel
 from wakebus.broker.errors import WakebusError
 from wakebus.broker.paths import bus_dir
 from wakebus.broker.protocol import message as messages
+from wakebus.broker.protocol.event import Event, encode, stamp
 from wakebus.broker.protocol.message import Message
 from wakebus.broker.protocol.topics import check_topic
+from wakebus.plugin.cli import message_body
 from wakebus.plugin.cli.command import Command, add_action
-from wakebus.plugin.cli.output import Parser, colored, echo, safe
+from wakebus.plugin.cli.output import Parser, Usage, colored, echo, safe
 from wakebus.plugin.receive import event_rules
 from wakebus.plugin.receive.failure import tells_chat
 from wakebus.plugin.rules import load, match
@@ -45,7 +47,9 @@ def _options(parser: Parser) -> None:
     check.add_argument("file", nargs="?", type=Path, metavar="FILE", help=file_help)
 
     test = add_action(actions, "test", "show what a message would do; does nothing", run_test)
-    test.add_argument("text", nargs="?", default="", help="the message's text")
+    test.add_argument(
+        "text", nargs="?", default="", help="the message's text; an event's text or fields as JSON"
+    )
     test.add_argument("--type", metavar="T", help="its type (default: untyped)")
     test.add_argument("--topic", metavar="T", help="as an event on this topic, not a message")
     test.add_argument(
@@ -101,19 +105,38 @@ def run_test(args: argparse.Namespace) -> int:
     """Print which rule matches and what would happen."""
     try:
         rules = _rules(args.file)
-        message = _message(args)
+        if args.topic:
+            message, starts_nothing = _of_event(args, rules)
+        else:
+            message, starts_nothing = _message(args), ""
     except RulesError as exc:
         return _fail(*map(str, exc.problems))
+    except Usage:
+        raise
     except WakebusError as exc:
         return _fail(exc.text)
-    if args.channel and (why := _refused(args.channel)):
+    if message.channel and (why := _refused(message.channel)):
         echo(f"note: {why}", error=True)
     known = args.topic is None and args.sender != FALLBACK  # an event has no sender
     plan = match.plan(rules, message, args.host, sender_known=known, topic=args.topic or "")
+    if plan.note:
+        echo(f"note: {plan.note}", error=True)
+    if args.topic and (starts_nothing or plan.rule is None):
+        return _show_nothing(rules, starts_nothing or "no rule with match_topic takes it", args)
     if args.json:
         echo(json.dumps(_report(rules, plan, message, known, color=False), indent=2))
     else:
         echo("\n".join(_lines(_report(rules, plan, message, known, color=colored()))), styled=True)
+    return 0
+
+
+def _show_nothing(rules: Rules, why: str, args: argparse.Namespace) -> int:
+    """Say that an event becomes no message here, and why."""
+    if args.json:
+        report = {"rule": "none", "where": rules.source, "nothing": why}
+        echo(json.dumps(report, indent=2))
+    else:
+        echo(safe(f"rule     none  ({rules.source})\n         nothing: {why}"))
     return 0
 
 
@@ -138,10 +161,38 @@ def _rules(path: Path | None) -> Rules:
     return load.load(path or default)
 
 
+def _of_event(args: argparse.Namespace, rules: Rules) -> tuple[Message, str]:
+    """
+    Return the message that the event becomes, by the same steps as a real one, and why it starts
+    nothing ("" where a rule may take it). Raises Usage for what no event has.
+    """
+    topic, now = check_topic(args.topic, "--topic"), time.time()
+    if args.sender != FALLBACK or args.wake:
+        what = "--from" if args.sender != FALLBACK else "--wake"
+        source = f"its sender is the first word of its topic ({topic.partition('.')[0]})"
+        raise Usage(f"{what} means nothing for an event: {source}, and its rule says how it wakes")
+    fields = message_body.json_object(args.text, "the event") if _is_json(args.text) else {}
+    if args.text and not fields:
+        fields["text"] = args.text
+    given = {"type": args.type, "channel": args.channel, "session": args.session}
+    fields |= {name: value for name, value in given.items() if value is not None}
+    envelope = stamp(topic, fields, now)
+    encode(topic, "0" * 16, 1, envelope)  # what the bus would not take is said as it says it
+    endpoint = rules.endpoint or "here"
+    event = Event(topic, "0" * 16, 1, envelope)
+    nothing = "what the bus tells of this endpoint's own messages starts nothing here"
+    return (
+        event_rules.message_of(event, endpoint)._replace(id=messages.new_id(now)),
+        nothing if event_rules.concerns(event, endpoint) else "",
+    )
+
+
+def _is_json(text: str) -> bool:
+    return text == "-" or text.lstrip().startswith("{")
+
+
 def _message(args: argparse.Namespace) -> Message:
-    topic = args.topic and check_topic(args.topic, "--topic")
-    type_ = event_rules.type_of(topic, args.type) if topic else args.type
-    body = {"text": args.text, "type": type_, "channel": args.channel}
+    body = {"text": args.text, "type": args.type, "channel": args.channel}
     now = time.time()
     fields = {
         "id": messages.new_id(now),

@@ -297,6 +297,37 @@ def test_rules_that_are_never_reached() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "words"),
+    [
+        ("match_type: a", "match_type: a", "takes the same"),
+        ("match_type: [a, b]", "match_type: [b, a]", "takes the same"),
+        ("match_type: a, match_from: w*", "match_from: w*, match_type: [a]", "takes the same"),
+        ("match_type: [a, b]", "match_type: b, match_from: x", "takes all that it matches"),
+        ("match_channel: [c:*, d:*]", "match_channel: d:*", "takes all that it matches"),
+        ("match_topic: a.b", "match_topic: a.b, match_text: x", "takes all that it matches"),
+        ("match_text: x", "match_text: x", "takes the same"),
+        ("match_type: '*', match_text: x", "match_text: x, match_type: a", "takes all that it"),
+        ("match_type: a, match_from: x", "match_type: a", ""),
+        ("match_type: a", "match_type: [a, b]", ""),
+        ("match_type: '*'", "match_topic: a", ""),
+        ("match_topic: a", "match_type: '*'", ""),
+        ("match_text: x", "match_text: X", ""),
+    ],
+)
+def test_a9_identical_rules(first: str, second: str, words: str) -> None:
+    """RULES-1.9: the later one is never reached, whatever it does."""
+    warned = _warned(f"- {{{first}, print: true}}\n- {{{second}, command: x}}")
+    assert [words in one and "rule 1" in one for one in warned] == [True] * bool(words)
+    assert all(one.startswith("r.yaml:2: rule 2: is never reached") for one in warned)
+
+
+def test_a9_very_many_rules() -> None:
+    """RULES-1.7, RULES-1.9: 1000 of them are compared with each other in time."""
+    text = "".join(f"- {{match_type: t{n}, match_from: [a, b{n}]}}\n" for n in range(1000))
+    assert _warned(text) == []
+
+
 def test_role_map_warnings() -> None:
     """A name that cannot send, a colour that is none."""
     assert _warned("role_map:\n  a: {name: Team Lead, color: pink}") == [

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from wakebus.plugin.cli.output import Parser
+from fakes.desk import Desk
+from wakebus.plugin.cli.output import Parser, Usage
 from wakebus.plugin.cli.setup import rules
 
 Captured = pytest.CaptureFixture[str]
@@ -247,3 +248,83 @@ def test_nobody_reads_it(home: Path, words: str, to: str) -> None:
     told = "not all that was printed is written: No space left on device\n"
     assert done.returncode == 0 and done.stdout == ""
     assert done.stderr == (told if to == ">/dev/full" else "")
+
+
+EVENTS = """\
+bus: {endpoint: lead}
+callbacks:
+  - match_topic: "ci.*.failed"
+    match_from: ci
+    match_text: red
+    context: true
+    context_format: "{from}|{type}|{text}|{channel}|{to}"
+  - match_topic: "ci.**"
+    print: true
+  - match_topic: "bus.**"
+    print: true
+  - match_type: "*"
+    print: true
+"""
+
+
+def test_a9_test_shows_what_the_real_event_would_do(home: Path, capsys: Captured) -> None:
+    """RULES-2.10: sender, text, channel and session are the event's own."""
+    home.write_text(EVENTS)
+    home.chmod(0o600)
+    fields = {"text": "3 are red", "channel": "console:t", "session": "s1"}
+    assert call("test", "--topic", "ci.build.failed", json.dumps(fields)) == 0
+    out = capsys.readouterr().out
+    assert "rule     1: ci.*.failed" in out and "in s1" in out
+    assert "ci|ci.build.failed|3 are red|console:t|lead" in out
+    assert call("test", "--topic", "ci.build.done", '{"branch": "main"}') == 0
+    assert '{"branch": "main"}' in capsys.readouterr().out  # without a text, the fields
+    assert call("test", "--topic", "ci.a.failed", "--channel", "console:x", "red") == 0
+    assert "ci|ci.a.failed|red|console:x|lead" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("topic", "text", "words"),
+    [
+        ("x.y", "hi", "no rule with match_topic takes it"),
+        ("bus.message.dead", '{"from": "lead", "to": "b"}', "own messages starts nothing"),
+        ("bus.message.dead", '{"from": "b", "to": "b"}', "own messages starts nothing"),
+    ],
+)
+def test_a9_an_event_that_does_nothing(
+    home: Path, capsys: Captured, topic: str, text: str, words: str
+) -> None:
+    """RULES-2.10, RULES-2.8: no message comes of it, so that nothing is printed either."""
+    home.write_text(EVENTS)
+    home.chmod(0o600)
+    assert call("test", "--topic", topic, text) == 0
+    out = capsys.readouterr().out
+    assert "rule     none" in out and "nothing: " in out and words in out
+    assert call("test", "--topic", topic, "--json", text) == 0
+    assert words in json.loads(capsys.readouterr().out)["nothing"]
+
+
+def test_a9_what_no_event_has(home: Path) -> None:
+    """RULES-2.6: its sender is its source, and it asks for no wake; half JSON is none."""
+    for words in (("--from", "me", "x"), ("--wake", "silent", "x"), ("{half",)):
+        with pytest.raises(Usage):
+            call("test", "--topic", "ci.x", *words)
+
+
+def test_a9_the_rehearsal_is_what_listen_does(home: Path, capsys: Captured) -> None:
+    """RULES-2.10: an event on a real bus prints what the rehearsal printed."""
+    home.write_text(EVENTS)
+    home.chmod(0o600)
+    fields = '{"text": "all green", "type": "say", "extra": 1}'
+    assert call("test", "--host", "terminal", "--topic", "ci.build.done", fields, "--json") == 0
+    rehearsed = json.loads(capsys.readouterr().out)
+    desk = Desk()
+    try:
+        (desk.root / "bus-rules.yaml").write_text(EVENTS)
+        (desk.root / "bus-rules.yaml").chmod(0o600)
+        desk.start()
+        listener = desk.listen("lead")
+        assert desk.wakebus("publish", "ci.build.done", fields).status == 0
+        listener.shows(rehearsed["print_text"])
+        listener.end()
+    finally:
+        desk.close()
