@@ -7,6 +7,7 @@ Commands: how they speak, and the two light senders.
     output        text, tables or JSON, and an exit status
     notify        `notify-hermes`, and how all verbs send
     message_body  text, JSON or standard input, as a message's body
+    receipt_text  a receipt in words
     targets       one message to several
     when          `10m`, `18:00`
     no_answer     why a message that was handled has none

@@ -7,7 +7,6 @@ and prompt (hermes-notify takes over a second). Rule 2: it never starts a broker
 """
 
 import argparse
-import json
 import os
 import time
 from collections.abc import Callable, Mapping
@@ -19,7 +18,6 @@ from wakebus.broker.errors import BadToken, NotRunning, TimedOut, WakebusError
 from wakebus.broker.paths import root_of
 from wakebus.broker.protocol import message as messages
 from wakebus.broker.protocol.dead_letter import MAY_BE_DONE, next_steps
-from wakebus.broker.protocol.outcome import left_open
 from wakebus.broker.protocol.receipt import Answer, Receipt
 from wakebus.plugin import sender_identity
 from wakebus.plugin.cli.message_body import body_of
@@ -35,9 +33,11 @@ from wakebus.plugin.cli.output import (
     guarded,
     one_line,
 )
+from wakebus.plugin.cli.receipt_text import goes_out, obstacle_to_chat, sentence
 from wakebus.plugin.cli.targets import EachTarget, check_known, targets_of
 
 CONNECT_S: Final = 2.0  # a broker that is being restarted is back by then
+CHAT_S: Final = 2.0  # the answer comes just before the message's end
 MAX_WAIT_S: Final = 86400.0  # the broker waits no longer (PROTOCOL.md section 9)
 
 EXAMPLES: Final = """\
@@ -204,6 +204,8 @@ def ask(args: argparse.Namespace, body: Mapping[str, Any], each: EachTarget, wai
         def show_one(name: str) -> None:
             answer = _answered(client, asked[name], until, args.json, alone=not each.several)
             each.note_status(show_answer(answer, args.json, each.label(name)))
+            if answer.message is not None and (channel := body.get("channel")):
+                _tell_chat(client, asked[name].id, str(channel), each.label(name))
 
         each.run(show_one)
     return each.status
@@ -247,7 +249,7 @@ def tell_delay(sent: Mapping[str, Receipt]) -> None:
     """Say that the wait is for what goes out later."""
     for receipt in sent.values():
         if receipt.not_before:
-            when = _goes_out(receipt.not_before)
+            when = goes_out(receipt.not_before)
             echo(f"note: {receipt.id} goes out {when}; the wait begins then", error=True)
 
 
@@ -293,15 +295,19 @@ def _answered(
         raise TimedOut(exc.text, **(exc.data | {"step": step})) from exc
 
 
+def _tell_chat(client: Client, id: str, channel: str, who: str) -> None:
+    """Say that the answer is not for the message's chat as well, where that is so."""
+    try:
+        ended = client.wait(id, CHAT_S, token=turn_token())
+    except WakebusError:
+        return  # nobody knows yet: `trace` tells it
+    if why := obstacle_to_chat(ended.outcome):
+        echo(one_line(f"note: {who}{channel} gets nothing of this answer: {why}"), error=True)
+
+
 def seconds_left(until: float) -> float:
     """Return the seconds until `until` (monotonic), 0.0 where it is over."""
     return max(0.0, until - time.monotonic())
-
-
-def _goes_out(not_before: float) -> str:
-    from wakebus.plugin.cli.when import goes_out_text
-
-    return goes_out_text(not_before, time.time())
 
 
 def turn_token() -> str | None:
@@ -392,23 +398,6 @@ def show(receipt: Receipt, as_json: bool, who: str = "") -> int:
     if not as_json:
         echo(one_line(f"{who if receipt.state == 'handled' else ''}{sentence(receipt)}"))
     return OK
-
-
-def sentence(receipt: Receipt) -> str:
-    """Return the receipt in words."""
-    again = " (again: this id or key was sent before)" if receipt.duplicate else ""
-    if receipt.state == "handled":
-        outcome = f": {json.dumps(receipt.outcome, ensure_ascii=False)}" if receipt.outcome else ""
-        pending = f"; {words}" if (words := left_open(receipt.outcome)) else ""
-        return f"handled {receipt.id}{again}{pending}{outcome}"
-    why = f", {receipt.why}" if receipt.why else ""
-    if receipt.state == "delivered":
-        return f"delivered {receipt.id} to {receipt.to}{why}{again}"
-    away = "" if receipt.live else f"; {receipt.to} is away and gets it when it comes"
-    ahead = f", {receipt.ahead} ahead of it" if receipt.ahead else ""
-    if receipt.not_before:
-        ahead, why = f"; it goes out {_goes_out(receipt.not_before)}", ""
-    return f"queued {receipt.id} for {receipt.to}{ahead}{why}{away}{again}"
 
 
 def show_answer(answer: Answer, as_json: bool, who: str = "") -> int:

@@ -31,6 +31,7 @@ from wakebus.broker.errors import (
     WakebusError,
 )
 from wakebus.broker.system.standard_files import drop_unwritten, open_missing_files, print_line
+from wakebus.plugin.sender_identity import FALLBACK
 
 if TYPE_CHECKING:
     from wakebus.broker.system.text_table import Column
@@ -197,6 +198,11 @@ def _step(error: WakebusError) -> str:
             return _how_to_start()
         except WakebusError as exc:
             return str(exc.data.get("step", ""))
+    if isinstance(error, UnknownTarget) and error.data.get("to") == FALLBACK:
+        return (
+            f"{FALLBACK!r} is what senders without an endpoint are called; it reaches nobody. An "
+            "agent answers by what its turn prints, a person by: wakebus reply ID"
+        )
     queue = " To keep it until somebody listens: --queue" if error.data.get("to") else ""
     steps: Mapping[type[WakebusError], str] = {
         UnknownTarget: f"Known names: wakebus endpoints.{queue}",

@@ -25,6 +25,7 @@ from wakebus.broker.errors import (
     NotRunning,
     TimedOut,
     Undecided,
+    UnknownTarget,
     WakebusError,
 )
 from wakebus.broker.paths import bus_dir
@@ -39,6 +40,7 @@ WEBHOOK: Final = "session_webhook"  # a platform's own short-lived way back (ADA
 PAUSE_S: Final = 0.5
 FULL_S: Final = 60.0  # how long a full mailbox may hold up a turn's place
 MAX_TEXT: Final = wire.MAX_BODY - (8 << 10)  # bytes as JSON; beside it: type, channel
+NO_ENDPOINT: Final = "{}, who sent it, is no endpoint and does not wait for an answer"
 _TOLD: Final = 1500  # characters of an answer that nobody took, kept in the outcome
 
 
@@ -172,7 +174,9 @@ class Answers:
                 if self._stop.wait(PAUSE_S):
                     raise NotRunning(f"stopped before the broker took the answer: {exc}") from exc
             except WakebusError as exc:
-                return not_sent(exc.text)
+                # A command line, or a session that has ended: no name that was written wrongly.
+                gone = isinstance(exc, UnknownTarget) and to == message.sender
+                return not_sent(NO_ENDPOINT.format(to) if gone else exc.text)
 
 
 def describe_route(message: messages.Message, told: Mapping[str, Told]) -> str:

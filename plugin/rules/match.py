@@ -147,7 +147,9 @@ def effective_reply(
         return "both" if asks else "channel"
     if host == "terminal" or message.type in _SILENT:
         return "none"
-    if not _reports(message.type) and (sender_known or asks):
+    if asks:  # who waits also said for which chat it is
+        return "both" if message.channel else "sender"
+    if sender_known and not _reports(message.type):
         return "sender"
     return "channel" if message.channel else "none"
 

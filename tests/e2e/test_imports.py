@@ -37,6 +37,7 @@ OURS: Final = {
     "wakebus.plugin.cli.message_body",
     "wakebus.plugin.cli.notify",
     "wakebus.plugin.cli.output",
+    "wakebus.plugin.cli.receipt_text",
     "wakebus.plugin.cli.targets",
     "wakebus.plugin.sender_identity",
 }

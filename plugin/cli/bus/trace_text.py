@@ -82,6 +82,9 @@ def steps(message: Traced) -> list[Step]:
     """Return a message's steps in their order: the broker's and, after `held`, its receiver's."""
     said = [step for step in _list(message.get("steps")) if isinstance(step, dict)]
     found = [_broker_step(step) for step in said]
+    if message.get("state") == "handled" and found and found[-1].what == "queued":
+        # It went to no mailbox: its receiver is no endpoint, and waited for it (or does).
+        found[-1] = found[-1]._replace(what="kept", detail="broker, for who waits for it")
     outcome = message.get("outcome")
     if not isinstance(outcome, dict):
         return sorted(found, key=lambda step: step.t)
