@@ -31,13 +31,13 @@ from wakebus.broker.errors import (
     WakebusError,
 )
 from wakebus.broker.system.standard_files import drop_unwritten, open_missing_files, print_line
-from wakebus.plugin.sender_identity import FALLBACK
 
 if TYPE_CHECKING:
     from wakebus.broker.system.text_table import Column
 
 OK, FAILED, USAGE, UNKNOWN_TARGET, LATE, UNDECIDED, WORK_FAILED = range(7)
 INTERRUPTED: Final = 130
+NO_ENDPOINT: Final = "cli"  # sender_identity.FALLBACK, which would load more than help needs
 LONGEST_LINE: Final = 100
 _ENV_FILE: Final = "$HERMES_HOME/.env"
 
@@ -198,10 +198,10 @@ def _step(error: WakebusError) -> str:
             return _how_to_start()
         except WakebusError as exc:
             return str(exc.data.get("step", ""))
-    if isinstance(error, UnknownTarget) and error.data.get("to") == FALLBACK:
+    if isinstance(error, UnknownTarget) and error.data.get("to") == NO_ENDPOINT:
         return (
-            f"{FALLBACK!r} is what senders without an endpoint are called; it reaches nobody. An "
-            "agent answers by what its turn prints, a person by: wakebus reply ID"
+            f"{NO_ENDPOINT!r} is what senders without an endpoint are called; it reaches nobody. "
+            "An agent answers by what its turn prints, a person by: wakebus reply ID"
         )
     queue = " To keep it until somebody listens: --queue" if error.data.get("to") else ""
     steps: Mapping[type[WakebusError], str] = {

@@ -144,10 +144,11 @@ def test_no_channel_to_answer_in(desk: Desk, reply: Any) -> None:
 
 
 def test_a_sender_that_nobody_knows(desk: Desk) -> None:
-    """Said in the outcome, with what there was to say: nothing is lost silently."""
+    """RULES-3.12: said in the outcome, with what there was to say: nothing is lost silently."""
     desk.inbox("courier")
     told = desk.answers.answer(desk.asked(), "both", "x" * 9000)
-    assert told["answer"]["result"] == "not_sent" and desk.alpha in told["answer"]["reason"]
+    reason = f"{desk.alpha}, who sent it, is no endpoint and does not wait for an answer"
+    assert (told["answer"]["result"], told["answer"]["reason"]) == ("not_sent", reason)
     assert told["answer"]["text"] == "x" * 1500
     assert told["channel"]["result"] == "queued" and "text" not in told["channel"]
 
