@@ -6,4 +6,5 @@ The process: sockets, signals, children, command line; decides nothing about a m
     proxy         the topic plane                   supervisor        services in children
     watchdog      the folder while it runs          connection_limit  who gets in
     socket_paths  where the sockets lie             settings_model    the settings, as a schema
+    status_page   what `status` prints
 """

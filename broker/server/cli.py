@@ -20,21 +20,10 @@ from wakebus.broker.address import read_address
 from wakebus.broker.errors import NotRunning, Refused, TimedOut, WakebusError
 from wakebus.broker.other_version import version_note
 from wakebus.broker.system.standard_files import drop_unwritten, open_missing_files, print_line
-from wakebus.broker.system.text_table import Column, text_table
 
 START_S: Final = 15.0  # a cold machine with a large store to look through
 STOP_S: Final = 20.0
 ASK_S: Final = 5.0  # for a broker to answer, or to be ready to
-
-_COLUMNS: Final = (
-    Column("ENDPOINT"),
-    Column("STATE", colors={"live": "32", "silent": "33"}),
-    Column("PID", right=True),
-    Column("EPOCH", right=True),
-    Column("BEAT", right=True),
-    Column("QUEUED", right=True),
-    Column("IN HAND", right=True),
-)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -44,7 +33,8 @@ def main(argv: list[str] | None = None) -> int:
         args = _parser().parse_args(argv)
         return int(args.run(args))
     except WakebusError as exc:
-        print_line("\n".join([f"hermes-busd: {exc}", *_some(exc.data, "step")]), error=True)
+        step = [exc.data["step"]] if exc.data.get("step") else []
+        print_line("\n".join([f"hermes-busd: {exc}", *step]), error=True)
         return 1
     except OSError as exc:
         from wakebus.broker.denial import system_error
@@ -319,6 +309,7 @@ def _report(fd: int, word: str) -> None:
 def status(args: argparse.Namespace) -> int:
     """Show what the broker says of itself."""
     from wakebus.broker.client.client import Client
+    from wakebus.broker.server.status_page import status_page
     from wakebus.broker.system.lock_file import lock_holder
 
     folder = paths.bus_dir()
@@ -336,65 +327,5 @@ def status(args: argparse.Namespace) -> int:
     address = read_address(folder)
     _tell_other_version(address)
     data = {"running": True, "folder": str(folder), **address, **data}
-    print_line(json.dumps(data, indent=2) if args.json else _page(data))
+    print_line(json.dumps(data, indent=2) if args.json else status_page(data))
     return 0
-
-
-def _some(data: dict[str, Any], name: str) -> list[Any]:
-    return [data[name]] if data.get(name) else []
-
-
-def _page(data: dict[str, Any]) -> str:
-    lines = [
-        f"broker running: pid {data['pid']}, version {data['version']}, "
-        f"protocol {data['protocol']}, up {_age(data['uptime_s'])}",
-        f"address:  {data['router']}",
-        f"store:    {data['messages']} messages, {data['store_bytes'] / 1024:,.0f} KiB, "
-        f"{data['dead_letters']} dead letters",
-        f"accepted: {data['accepted']} messages since it started",
-        *(_events(one) for one in [data.get("events")] if one),  # an older broker has none
-        *(f"FULL:     {n} ended ones deleted early" for n in _some(data, "purged_early")),
-        *(f"LOST:     {n} notices: their mailboxes are full" for n in _some(data, "notices_lost")),
-        *(_paused(one) for one in data.get("paused", ())),
-        *(_held_up(one) for one in data["endpoints"] if one.get("held_up")),
-        *(f"DAMAGED:  the store was set aside as {name}" for name in data["set_aside"]),
-        "",
-    ]
-    if data["endpoints"]:
-        lines.append(text_table(_COLUMNS, map(_row, data["endpoints"]), sys.stdout))
-    else:
-        lines.append("no endpoint yet: `wakebus listen NAME` registers one")
-    return "\n".join(lines)
-
-
-def _row(one: dict[str, Any]) -> list[str]:
-    beat = f"{one['beat_age_s']:g}s" if "beat_age_s" in one else ""
-    numbers = (one.get("pid", ""), one["epoch"], beat, one["queued"], one["in_hand"])
-    return [one["name"], one["state"], *map(str, numbers)]
-
-
-def _paused(one: dict[str, Any]) -> str:
-    until = time.strftime("%H:%M", time.localtime(one["until"]))
-    pair = f"{one['from']} → {one['to']}"
-    lift = f"wakebus resume {one['from']} {one['to']}"
-    return f"PAUSED:   {pair} until {until}: {one['reason']}; to go on: {lift}"
-
-
-def _held_up(one: dict[str, Any]) -> str:
-    told = one["held_up"]
-    more = f" ({told['lanes'] - 1} more lanes, too)" if told["lanes"] > 1 else ""
-    behind = f"{told['waiting']} for {one['name']} behind {told['behind']}{more}"
-    why = "".join(char if char.isprintable() else " " for char in told["why"])  # a receiver's words
-    return f"WAITING:  {behind}: {why}; wakebus trace {told['behind']}"
-
-
-def _events(data: dict[str, int]) -> str:
-    lost = f", {data['missed']} missed by slow subscribers" if data["missed"] else ""
-    return f"events:   {data['in']} passed on, {data['bytes_in'] / 1024:,.0f} KiB{lost}"
-
-
-def _age(seconds: float) -> str:
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    minutes = int(seconds // 60)
-    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"

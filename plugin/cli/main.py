@@ -27,6 +27,7 @@ VERBS: Final = {
     "cancel": ("bus.cancel", "take back a message, also one that is being worked on"),
     "resume": ("bus.resume", "show loops that are paused, and let them go on"),
     "endpoints": ("bus.endpoints", "list, add and remove endpoints"),
+    "status": ("setup.status", "show the broker, endpoints, queues, and what to do"),
     "install": ("setup.install", "put wakebus into Hermes; make it a service"),
     "rules": ("setup.rules", "write, check and try out bus-rules.yaml"),
     "doctor": ("doctor.doctor", "look at all that wakebus needs, and say what is wrong"),

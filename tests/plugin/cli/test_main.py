@@ -27,6 +27,7 @@ HELP = {
     "resume": ("NAME", "--all", "--json", "loop"),
     "endpoints": ("add", "remove", "--json"),
     "endpoints add": ("NAME",),
+    "status": ("--json", "next command", "exit status"),
     "install": ("HARNESS", "hermes"),
     "install hermes": ("--home", "--allow-gateway-turns", "--check", "--remove", "exit status"),
     "install service": ("listen NAME", "--dry-run", "--uninstall", "--env", "exit status"),
