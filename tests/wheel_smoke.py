@@ -27,6 +27,7 @@ def main() -> None:
     for package, document in (
         ("broker", "PROTOCOL.md"),
         ("adapters", "ADAPTERS.md"),
+        ("adapters", "WRITING_AN_ADAPTER.md"),
         ("plugin", "RULES.md"),
         ("plugin", "HERMES.md"),
         ("plugin/hermes", "plugin.yaml"),

@@ -22,7 +22,7 @@ SHORTEST: Final = 6  # a shorter value would be found in words; by name and plac
 
 # WEBHOOK is the name of a platform, too: WEBHOOK_HOME_CHANNEL=deploys hides no text about deploys.
 _SETTING: Final = re.compile(
-    r"(_SECRET|_TOKEN|_KEY|_PASSWORD)\Z"
+    r"_KEY\Z|(_SECRET|_TOKEN|_PASSWORD)(_(?!FILE|PATH|URL|DIR)[A-Z0-9_]+)?\Z"
     r"|WEBHOOK(.*(URL|URI|ENDPOINT|SECRET|TOKEN|KEY|PASSWORD))?S?(_?\d+)?\Z"
 )
 _OPEN: Final = re.compile(
