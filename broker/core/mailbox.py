@@ -16,7 +16,7 @@ from typing import Final
 
 from wakebus.broker.core.mailbox_entry import MailboxEntry
 from wakebus.broker.protocol.delivery_state import ENDS, DeliveryState
-from wakebus.broker.protocol.message import priority_of_lane
+from wakebus.broker.protocol.message import rank_of_lane
 
 LANE_MORE: Final = 64  # messages of one lane in flight to one receiver, with `more`
 
@@ -174,7 +174,7 @@ class Mailbox:
     def _list(self, name: str, lane: _Lane) -> None:
         if not lane.listed and lane.open():
             lane.listed = True
-            ready = self._ready[priority_of_lane(name)]
+            ready = self._ready[rank_of_lane(name)]
             (self._ready_more if lane.out else ready).append(name)
 
     def take_next(self, now: float) -> MailboxEntry | None:

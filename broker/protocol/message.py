@@ -86,10 +86,14 @@ class Message(NamedTuple):
         return data
 
 
-def priority_of_lane(lane: str) -> int:
-    """Return 0 for a lane of high priority, 1, or 2 for one of low priority."""
-    word = lane.split("\n")[2:3]
-    return 0 if word == ["high"] else 2 if word == ["low"] else 1
+def rank_of(priority: str | None) -> int:
+    """Return 0 for `high`, 2 for `low`, else 1: what goes first has the lowest."""
+    return {"high": 0, "low": 2}.get(priority or "", 1)
+
+
+def rank_of_lane(lane: str) -> int:
+    """Return the rank of a lane's messages, which all have the same priority."""
+    return rank_of(next(iter(lane.split("\n")[2:3]), None))
 
 
 def new_id(now: float, random: bytes | None = None) -> str:

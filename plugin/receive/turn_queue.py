@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from wakebus.broker import Delivery, WakebusError
 from wakebus.broker.errors import NotRunning
+from wakebus.broker.protocol.message import rank_of
 from wakebus.plugin.processes.cancel import Cancel
 from wakebus.plugin.prompt.label import PromptItem
 from wakebus.plugin.rules.match import Plan
@@ -82,6 +83,11 @@ class Job:
     def interrupts(self) -> bool:
         """Whether it ends the turn that runs."""
         return self.plan.rule is not None and self.plan.rule.interrupt
+
+    @property
+    def rank(self) -> int:
+        """Its priority: the lowest number is first."""
+        return rank_of(self.delivery.message.priority)
 
     @property
     def coalesce_s(self) -> float:

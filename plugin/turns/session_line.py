@@ -2,9 +2,10 @@
 Which message of one session has the next turn.
 
 Rule 1: pure; `now` is an argument. Rule 2: senders take turns: each one's next message before
-anybody's one after that, whatever waits of one sender; what one sender sent keeps its order. What
-interrupts comes first. Rule 3: a session that turned too often rests. Who waits for an answer need
-not, nor does what that sender sent before: it cannot be passed. Neither counts as a turn.
+anybody's one after that, whatever waits of one sender; what one sender sent with one priority keeps
+its order. What interrupts comes first, then what has a higher priority. Rule 3: a session that
+turned too often rests. Who waits for an answer need not, nor does what that sender sent before: it
+cannot be passed. Neither counts as a turn.
 """
 
 from collections import deque
@@ -29,6 +30,10 @@ class Waiting(Protocol):
     def interrupts(self) -> bool:
         """Whether it ends the turn that runs."""
 
+    @property
+    def rank(self) -> int:
+        """Its priority: the lowest number is first."""
+
 
 J = TypeVar("J", bound=Waiting)
 
@@ -39,7 +44,7 @@ class SessionLine(Generic[J]):
     def __init__(self, limit: FloodLimit) -> None:
         self._limit = limit
         self._rounds: dict[J, int] = {}  # in the order of arrival
-        self._round = 0  # of what had its turn last
+        self._round = 0  # the lowest that waited when a turn began last
         self._turns: deque[float] = deque()  # when those that count began
         self._front: dict[bool, J] = {}  # found already; by whether the session rests
 
@@ -86,10 +91,12 @@ class SessionLine(Generic[J]):
 
     def in_order(self) -> list[J]:
         """Return what waits as it would have its turns if nothing else came."""
-        return sorted(self._rounds, key=lambda job: (not job.interrupts, self._rounds[job]))
+        return sorted(
+            self._rounds, key=lambda job: (not job.interrupts, job.rank, self._rounds[job])
+        )
 
     def begin(self, job: J, now: float) -> None:
         """Note that the turn of `job`, which is in the line, begins."""
-        self._round = self._rounds[job]
+        self._round = min(self._rounds.values())  # what is first by its priority is ahead of it
         if not job.asked and not self.rest(now):
             self._turns.append(now)

@@ -144,7 +144,7 @@ def test_no_channel_to_answer_in(desk: Desk, reply: Any) -> None:
 
 
 def test_a_sender_that_nobody_knows(desk: Desk) -> None:
-    """RULES-3.12: said in the outcome, with what there was to say: nothing is lost silently."""
+    """RULES-3.14: said in the outcome, with what there was to say: nothing is lost silently."""
     desk.inbox("courier")
     told = desk.answers.answer(desk.asked(), "both", "x" * 9000)
     reason = f"{desk.alpha}, who sent it, is no endpoint and does not wait for an answer"

@@ -281,7 +281,7 @@ def test_an_ask_passes_what_rests_of_other_senders(stage: Stage) -> None:
 
 
 def test_what_each_sender_sent_while_it_rested_is_one_turn(stage: Stage) -> None:
-    """RULES-3.7, RULES-3.11: of the second sender, too, and however long a question took."""
+    """RULES-3.7, RULES-3.13: of the second sender, too, and however long a question took."""
     stage.hold = False
     results([stage.take("s", job(f"m{n}", "ci")) for n in range(LIMIT.turns)])
     late = [stage.take("s", job(f"{s}{n}", s)) for n in range(3) for s in ("a", "b")]
@@ -297,7 +297,7 @@ def test_what_each_sender_sent_while_it_rested_is_one_turn(stage: Stage) -> None
 
 
 def test_a_crowd_keeps_no_question_out(stage: Stage) -> None:
-    """RULES-3.11: eight senders rest; the ninth comes later, who asks does not."""
+    """RULES-3.13: eight senders rest; the ninth comes later, who asks does not."""
     stage.hold = False
     results([stage.take("s", job(f"m{n}", "ci")) for n in range(LIMIT.turns)])
     for n in range(8):

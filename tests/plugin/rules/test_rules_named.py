@@ -20,6 +20,15 @@ def test_every_numbered_rule_is_named_by_a_test() -> None:
     assert stated == named
 
 
+def test_rules_are_numbered_in_order_and_once() -> None:
+    """1, 2, 3 … in every section."""
+    found: dict[str, list[int]] = {}
+    for section, number in re.findall(r"\*\*RULES-(\d+)\.(\d+)\*\*", RULES_MD):
+        found.setdefault(section, []).append(int(number))
+    for section, numbers in found.items():
+        assert numbers == [*range(1, len(numbers) + 1)], section
+
+
 def test_every_field_and_colour_is_documented() -> None:
     """Each key of a rule stands in a table."""
     for name in {field.name for field in fields(Rule)} - {"where", "number"}:

@@ -15,6 +15,7 @@ class Waits:
     sender: str
     asked: bool = False
     interrupts: bool = False
+    rank: int = 1
 
 
 def in_turn(line: "SessionLine[Waits]", now: float) -> list[str]:
@@ -35,7 +36,7 @@ def line_of(*jobs: Waits, turns: int = 5) -> "SessionLine[Waits]":
 
 
 def test_senders_take_turns() -> None:
-    """RULES-3.11: one message of each before anybody's second; one's own in their order."""
+    """RULES-3.13: one message of each before anybody's second; one's own in their order."""
     flood = [Waits("a") for _ in range(4)]
     line = line_of(*flood, Waits("b"), Waits("c"), Waits("b"), turns=99)
     assert line.in_order()[0] is flood[0]
@@ -43,7 +44,7 @@ def test_senders_take_turns() -> None:
 
 
 def test_new_senders_without_end_starve_nobody() -> None:
-    """RULES-3.11: who has waited for a round is before who comes in it."""
+    """RULES-3.13: who has waited for a round is before who comes in it."""
     line = line_of(Waits("a"), Waits("a"), turns=10_000)
     served = []
     for n in range(6):
@@ -54,6 +55,29 @@ def test_new_senders_without_end_starve_nobody() -> None:
         line.remove(job)
         served.append(job.sender)
     assert served.count("a") == 2 and served.index("new0") < 3
+
+
+def test_a_higher_priority_is_first() -> None:
+    """RULES-3.15: also of the same sender; in order within each; not before what interrupts."""
+    high, low = Waits("h", rank=0), Waits("l", rank=2)
+    line = line_of(low, Waits("a"), high, Waits("a"), Waits("b"), Waits("h", rank=0), turns=99)
+    stop = Waits("s", interrupts=True)
+    line.add(stop)
+    assert in_turn(line, 0.0) == ["s", "h", "h", "a", "b", "a", "l"]
+
+
+def test_a_flood_of_high_priority_costs_a_new_sender_no_round() -> None:
+    """RULES-3.15, RULES-3.13: among the others it takes its turn as ever."""
+    line = line_of(
+        *(Waits("h", rank=0) for _ in range(20)), *(Waits("a") for _ in range(5)), turns=99
+    )
+    for _ in range(20):
+        job = line.front(0.0)
+        assert job is not None and job.sender == "h"
+        line.begin(job, 0.0)
+        line.remove(job)
+    line.add(Waits("new"))
+    assert in_turn(line, 0.0)[:3] == ["a", "a", "new"]
 
 
 def test_who_waits_for_the_answer_need_not_rest() -> None:
