@@ -13,6 +13,7 @@ Names, bytes, disk: the broker and its client. Knows no platform and no agent.
     pubsub/    a client's events                    core/      what the broker knows and decides
     aio/       both, in an event loop               verbs/     the requests, by subject
     backup/    a bus in one file, and the way back  server/    the process: sockets, command line
+    command_line/  how commands read their words
 
 Client and server meet in protocol/, system/ and address only. The names below are imported on
 first use (PEP 562): a sender pays only for what it uses.

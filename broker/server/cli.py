@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from wakebus.broker import __version__, paths
 from wakebus.broker.address import read_address
+from wakebus.broker.command_line.parser import Parser
 from wakebus.broker.errors import NotRunning, Refused, TimedOut, WakebusError
 from wakebus.broker.other_version import version_note
 from wakebus.broker.system.standard_files import drop_unwritten, open_missing_files, print_line
@@ -30,7 +31,7 @@ def main(argv: list[str] | None = None) -> int:
     """Entry point of `hermes-busd`."""
     open_missing_files()
     try:
-        args = _parser().parse_args(argv)
+        args = _parser().parse_words(sys.argv[1:] if argv is None else argv)
         return int(args.run(args))
     except WakebusError as exc:
         step = [exc.data["step"]] if exc.data.get("step") else []
@@ -48,13 +49,15 @@ def main(argv: list[str] | None = None) -> int:
         drop_unwritten()  # argparse's help, which nobody reads
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def _parser() -> Parser:
+    parser = Parser(
         prog="hermes-busd",
         description="The wakebus broker: keeps messages for named endpoints and delivers them.",
-        epilog="Files lie in $HERMES_BUS_ROOT/bus (default ~/.hermes/bus of the real user).",
+        epilog="Files lie in $HERMES_BUS_ROOT/bus (default ~/.hermes/bus of the real user). "
+        "Logs: wakebus logs",
     )
     parser.add_argument("--version", action="version", version=f"wakebus {__version__}")
+    parser.synonyms = {name: f"wakebus {name}" for name in ("logs", "doctor", "version")}
     add_verbs(parser)
     return parser
 
@@ -70,7 +73,7 @@ def add_verbs(parser: argparse.ArgumentParser) -> None:
         ("run", run, "run in the foreground, until Ctrl-C"),
     ):
         verb = verbs.add_parser(name, help=text, description=text)
-        verb.set_defaults(run=function)
+        verb.set_defaults(run=function, parser=verb)
         if name == "status":
             verb.add_argument("--json", action="store_true", help="for scripts")
         if name == "run":

@@ -20,6 +20,15 @@ def open_missing_files() -> None:
     os.close(descriptor)
 
 
+def takes_color(stream: TextIO | None) -> bool:
+    """Return whether a stream is a terminal that knows colour, and its user has nothing against."""
+    try:
+        is_terminal = stream is not None and stream.isatty()
+    except (OSError, ValueError):  # closed
+        return False
+    return is_terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
 def print_line(text: str, *, error: bool = False) -> None:
     """Print to standard output or error, what it cannot encode as `?`, if anybody reads there."""
     stream = sys.stderr if error else sys.stdout

@@ -7,11 +7,11 @@ Rule 2: in a pipe nothing is wrapped, cut or coloured, and every column is there
 value is `-`. Rule 3: a cell is text: no control character and no line break in it means anything.
 """
 
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import Final, NamedTuple, TextIO
 
+from wakebus.broker.system.standard_files import takes_color
 from wakebus.broker.system.text_width import display_width
 
 LEAST_TEXT: Final = 24  # characters of a column for texts; in a narrower one nobody reads
@@ -53,7 +53,7 @@ def text_table(
         return "\n".join(_for_pipe(columns, cells))
     from shutil import get_terminal_size  # 5 ms
 
-    color = not os.environ.get("NO_COLOR")
+    color = takes_color(stream)
     return "\n".join(for_terminal(columns, cells, get_terminal_size().columns, color=color))
 
 

@@ -35,7 +35,29 @@ VERBS: Final = {
     "backup": ("setup.backup", "copy the whole bus into one file, also while it runs"),
     "restore": ("setup.restore", "make the bus what it was at a backup"),
     "broker": ("setup.broker", "run, start, stop the broker (as hermes-busd)"),
+    "version": ("setup.version", "show the version of this command and of the running broker"),
+    "logs": ("setup.logs", "show where the logs are, and their last lines; follow them"),
     "courier": ("chats.courier", "run the courier in this terminal"),
+}
+
+# What people type who know other programs.
+SYNONYMS: Final = {
+    **{verb: f"hermes-busd {verb}" for verb in ("start", "stop", "restart", "run")},
+    "check": "doctor",
+    "config": "settings",
+    "events": "tail",
+    "follow": "tail",
+    "list": "endpoints",
+    "log": "logs",
+    "ls": "endpoints",
+    "messages": "inbox",
+    "notify": "send, or notify-hermes",
+    "ps": "endpoints",
+    "queue": "inbox",
+    "setup": "install",
+    "show": "trace",
+    "subscribe": "tail",
+    "watch": "tail",
 }
 
 START: Final = """\
@@ -44,7 +66,7 @@ start here:
   wakebus listen helper --agent 'claude -p'      an agent on the bus, in this terminal
   wakebus ask helper "what is in this folder?"   from another one
 
-To send from a script or a hook: notify-hermes --help. Each verb: wakebus VERB --help"""
+To send from a script or a hook: notify-hermes --help. Each verb: wakebus help VERB"""
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -54,16 +76,14 @@ def main(argv: list[str] | None = None) -> int:
         prog="wakebus", description="A message bus that wakes agents.", epilog=START
     )
     parser.add_argument("--version", action="version", version=f"wakebus {__version__}")
+    parser.synonyms = SYNONYMS
     commands = parser.add_subparsers(dest="verb", metavar="VERB")
     verb = next((word for word in words if word in VERBS), None)
     for name, (module, text) in VERBS.items():
         listed = commands.add_parser(name, help=text)
         if name == verb:
             import_module(f"wakebus.plugin.cli.{module}").COMMAND.set_up(listed)
-    args, unknown = parser.parse_known_args(words)
-    if unknown:  # argparse would show the usage of `wakebus`, not that of the verb
-        named = getattr(args, "parser", parser)
-        named.error(f"unrecognized arguments: {' '.join(unknown)}")
+    args = parser.parse_words(words)
     if args.verb is None:
         output.echo(parser.format_help().rstrip(), error=True)
         return output.USAGE

@@ -32,6 +32,7 @@ from wakebus.plugin.cli.output import (
     echo_json,
     guarded,
     one_line,
+    path_text,
 )
 from wakebus.plugin.cli.receipt_text import goes_out, obstacle_to_chat, sentence
 from wakebus.plugin.cli.targets import EachTarget, check_known, targets_of
@@ -118,7 +119,10 @@ def add_message(to: argparse.ArgumentParser) -> None:
         "--socket", metavar="P", help="the broker's socket; default: from $HERMES_BUS_ROOT"
     )
     to.add_argument(
-        "--config", metavar="F", help="another bus-rules.yaml (role_map, default_sender)"
+        "--config",
+        type=path_text,
+        metavar="F",
+        help="another bus-rules.yaml (role_map, default_sender)",
     )
     to.add_argument("--json", action="store_true", help="print one JSON object, errors too")
 

@@ -3,7 +3,7 @@
 
 Rule 1: it imports no zmq; yaml only if there is a rules file. Rule 2: it says what it typed and
 where, never that somebody read it: tmux cannot know (notify-hermes can). Rule 3: the text is
-UTF-8 whatever the locale says.
+read as the locale has it, else as UTF-8; it is typed as UTF-8.
 """
 
 import argparse
@@ -15,7 +15,7 @@ from typing import Final
 from wakebus.broker import __version__
 from wakebus.broker.errors import WakebusError
 from wakebus.plugin import sender_identity
-from wakebus.plugin.cli.output import OK, Parser, Usage, echo, echo_json, guarded
+from wakebus.plugin.cli.output import OK, Parser, Usage, echo, echo_json, guarded, path_text
 from wakebus.plugin.rules.sanitize import sanitize_line
 from wakebus.plugin.tmux import keystrokes
 from wakebus.plugin.tmux.panes import MAX_TEXT, literal
@@ -51,8 +51,10 @@ def main(argv: list[str] | None = None) -> int:
     words = sys.argv[1:] if argv is None else argv
     # parse_intermixed_args, which lets options stand anywhere, knows no "--".
     end = words.index("--") if "--" in words else len(words)
-    args = parser().parse_intermixed_args(words[:end])
+    own = parser()
+    args = own.parse_intermixed_args(words[:end])
     args.words += words[end + 1 :]
+    own.decode(args)
     return guarded("notify-agent", run, args)
 
 
@@ -60,7 +62,8 @@ def parser() -> Parser:
     """Return the parser of `notify-agent`."""
     found = Parser(
         prog="notify-agent",
-        usage="%(prog)s [--from N] [--config F] [--shell] [--json] (SESSION | --to SESSION) TEXT",
+        usage="%(prog)s [--from N] [--config F] [--shell] [--json]\n"
+        "                    (SESSION | --to SESSION) TEXT",
         description="Type a message into a tmux session and press Enter.",
         epilog=EXAMPLES,
     )
@@ -74,7 +77,10 @@ def parser() -> Parser:
         "HERMES_BUS_ENDPOINT, tmux session, default_sender",
     )
     found.add_argument(
-        "--config", metavar="F", help="another bus-rules.yaml (role_map, default_sender)"
+        "--config",
+        type=path_text,
+        metavar="F",
+        help="another bus-rules.yaml (role_map, default_sender)",
     )
     found.add_argument(
         "--shell", action="store_true", help="the pane's shell or interpreter may run the text"
@@ -89,7 +95,7 @@ def parser() -> Parser:
 def run(args: argparse.Namespace) -> int:
     """Type as `args` say, print, return the exit status."""
     target, text = target_and_text(args.to, args.words)
-    text = read_stdin() if text == "-" else utf8(text, "the text")
+    text = read_stdin() if text == "-" else text
     name, note = shown_name(args.sender, os.environ, args.config)
     whole = line_of(name, text)
     pane = keystrokes.find_pane(target)
@@ -102,19 +108,11 @@ def run(args: argparse.Namespace) -> int:
 def target_and_text(to: str | None, words: list[str]) -> tuple[str, str]:
     """Return the target and the text; words that were not quoted are one text. Raises Usage."""
     target, *rest = [to, *words] if to is not None else words or [""]
-    if not target or not utf8(target, "the session").isprintable():
+    if not target or not target.isprintable():
         raise Usage(f"give a tmux session first, or --to; {target!r} is none")
     if not rest:
         raise Usage("give a text after the session, or - to read it from standard input")
-    return utf8(target, "the session"), " ".join(rest)
-
-
-def utf8(given: str, what: str) -> str:
-    """Return what the command line held, as UTF-8, whatever the locale made of it."""
-    try:
-        return os.fsencode(given).decode()
-    except UnicodeError as exc:
-        raise Usage(f"{what} is not UTF-8") from exc
+    return target, " ".join(rest)
 
 
 def read_stdin() -> str:
@@ -151,7 +149,7 @@ def shown_name(
     """Return the sender's name as people read it, or None, and a note about unread rules."""
     if given == "":
         return None, ""
-    name = utf8(given, "--from") if given else sender_identity.find_place(environ)
+    name = given or sender_identity.find_place(environ)
     try:
         rules, note = sender_identity.rules_of(config)
     except WakebusError as exc:

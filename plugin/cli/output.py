@@ -10,11 +10,13 @@ Rule 4: every error says the next step. Rule 5: notify-hermes imports this; noth
 
 import argparse
 import json
-import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final
 
+from wakebus.broker.command_line.parser import Parser as Parser
+from wakebus.broker.command_line.parser import Usage as Usage
+from wakebus.broker.command_line.parser import path_text as path_text
 from wakebus.broker.errors import (
     BadFrame,
     BadMessage,
@@ -30,7 +32,12 @@ from wakebus.broker.errors import (
     UnknownTarget,
     WakebusError,
 )
-from wakebus.broker.system.standard_files import drop_unwritten, open_missing_files, print_line
+from wakebus.broker.system.standard_files import (
+    drop_unwritten,
+    open_missing_files,
+    print_line,
+    takes_color,
+)
 
 if TYPE_CHECKING:
     from wakebus.broker.system.text_table import Column
@@ -38,78 +45,7 @@ if TYPE_CHECKING:
 OK, FAILED, USAGE, UNKNOWN_TARGET, LATE, UNDECIDED, WORK_FAILED = range(7)
 INTERRUPTED: Final = 130
 NO_ENDPOINT: Final = "cli"  # sender_identity.FALLBACK, which would load more than help needs
-LONGEST_LINE: Final = 100
 _ENV_FILE: Final = "$HERMES_HOME/.env"
-
-
-class Usage(WakebusError):
-    """The command line or the body cannot be sent as it is."""
-
-    code = "usage"
-
-
-class Parser(argparse.ArgumentParser):
-    """
-    A parser that keeps rule 3 and whose help fits the terminal. No abbreviated options.
-
-    floating: words that are optional and may also stand behind an option. (argparse fills an
-    optional word with the first words it meets, and knows none that comes later: bpo-15112.)
-    """
-
-    floating: tuple[str, ...] = ()
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        defaults: dict[str, Any] = {"formatter_class": _Help, "allow_abbrev": False}
-        super().__init__(*args, **(defaults | kwargs))
-
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Return what argparse finds, and put floating words in their places."""
-        found, rest = super().parse_known_args(args, namespace)
-        for name in self.floating:
-            if rest and getattr(found, name) is None and (word := _next_word(rest)) is not None:
-                setattr(found, name, word)
-        return found, rest
-
-    def error(self, message: str) -> NoReturn:
-        """Say what is wrong with the command line and exit with 2."""
-        if "--json" in sys.argv:
-            echo_json({"error": Usage(message).to_wire()})
-        echo(f"{self.format_usage()}{self.prog}: {message}\nMore: {self.prog} --help", error=True)
-        raise SystemExit(USAGE)
-
-    def _print_message(self, message: str, file: Any = None) -> None:
-        """Print help and version as everything else is printed."""
-        print_line(message.removesuffix("\n"), error=file is not sys.stdout)
-
-
-def _next_word(rest: list[str]) -> str | None:
-    """Take the first word from `rest`, behind a `--` any; None where an unknown option stands."""
-    if rest[0] == "--" and len(rest) > 1:
-        del rest[0]
-    elif rest[0].startswith("-") and rest[0] != "-":
-        return None
-    return rest.pop(0)
-
-
-class _Help(argparse.HelpFormatter):
-    def __init__(self, prog: str) -> None:
-        # argparse makes one for every argument and would ask shutil, a tenth of a whole send.
-        super().__init__(prog, width=min(_columns(), LONGEST_LINE) - 2, max_help_position=26)
-        self._action_max_length = 14  # it does not count the indent of verbs
-
-    def _fill_text(self, text: str, width: int, indent: str) -> str:
-        return text if "\n" in text else super()._fill_text(text, width, indent)
-
-
-def _columns() -> int:
-    try:
-        return int(os.environ.get("COLUMNS", "")) or 80
-    except ValueError:
-        pass
-    try:
-        return os.get_terminal_size(1).columns or 80
-    except OSError:
-        return 80
 
 
 def guarded(name: str, run: Callable[[argparse.Namespace], int], args: argparse.Namespace) -> int:
@@ -272,4 +208,4 @@ def _safe_but_styled(text: str) -> str:
 
 def colored() -> bool:
     """Return whether standard output is a terminal whose user has nothing against colour."""
-    return sys.stdout is not None and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    return takes_color(sys.stdout)

@@ -5,12 +5,11 @@ Rule 1: what is printed was rendered and cleaned before. Rule 2: a terminal that
 is none or that cannot show a character costs nothing but the lines.
 """
 
-import os
 import sys
 import threading
 from typing import TextIO
 
-from wakebus.broker.system.standard_files import encodable
+from wakebus.broker.system.standard_files import encodable, takes_color
 
 
 class TerminalOutput:
@@ -19,13 +18,7 @@ class TerminalOutput:
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = sys.stdout if stream is None else stream  # None: it was closed at our start
         self._lock = threading.Lock()
-        self.color = self._is_terminal() and not os.environ.get("NO_COLOR")
-
-    def _is_terminal(self) -> bool:
-        try:
-            return self._stream is not None and self._stream.isatty()
-        except (OSError, ValueError):
-            return False
+        self.color = takes_color(self._stream)
 
     def of_session(self, session: str) -> "TerminalOutput":
         """Return what prints where session `session` is looked at; here it is all one place."""

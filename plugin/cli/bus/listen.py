@@ -23,7 +23,7 @@ from wakebus.broker.protocol.message import check_name
 from wakebus.plugin import sender_identity
 from wakebus.plugin.cli.bus.broker_presence import BrokerPresence
 from wakebus.plugin.cli.command import Command
-from wakebus.plugin.cli.output import FAILED, OK, Parser, Usage, echo
+from wakebus.plugin.cli.output import FAILED, OK, Parser, Usage, echo, path_text
 from wakebus.plugin.processes.run import end_all
 from wakebus.plugin.prompt.pending_context import Context, context_file
 from wakebus.plugin.receive.answers import Answers
@@ -64,7 +64,7 @@ def _options(parser: Parser) -> None:
         help="default: HERMES_BUS_ENDPOINT, bus.endpoint of the rules, tmux session, profile, "
         "hermes-bus",
     )
-    parser.add_argument("--rules", metavar="FILE", help="another bus-rules.yaml")
+    parser.add_argument("--rules", type=path_text, metavar="FILE", help="another bus-rules.yaml")
     parser.add_argument(
         "--agent", metavar="CMD", help="run CMD on each turn: prompt on stdin, answer on stdout"
     )

@@ -31,7 +31,15 @@ from wakebus.broker.system.durable_file import put_in_place
 from wakebus.plugin.cli import message_body, notify
 from wakebus.plugin.cli.chats.results import explain, unsettled
 from wakebus.plugin.cli.command import Command
-from wakebus.plugin.cli.output import Parser, Usage, echo, echo_json, one_line, show_env_path
+from wakebus.plugin.cli.output import (
+    Parser,
+    Usage,
+    echo,
+    echo_json,
+    one_line,
+    path_text,
+    show_env_path,
+)
 from wakebus.plugin.cli.progress import waiting
 
 WAIT_S: Final = 30.0
@@ -60,6 +68,7 @@ def _options(parser: Parser) -> None:
     parser.add_argument("text", nargs="?", metavar="TEXT", help="the text; - reads stdin")
     parser.add_argument(
         "--file",
+        type=path_text,
         metavar="PATH",
         help="a file, behind the text or alone, where the platform takes one",
     )

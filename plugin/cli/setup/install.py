@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from wakebus.broker.paths import hermes_home
 from wakebus.plugin.cli.command import Command
-from wakebus.plugin.cli.output import FAILED, OK, Parser, echo, echo_json
+from wakebus.plugin.cli.output import FAILED, OK, Parser, echo, echo_json, path_text
 from wakebus.plugin.cli.setup import install_service
 from wakebus.plugin.install import hermes_home as hermes
 from wakebus.plugin.install import hermes_python, next_steps
@@ -92,7 +92,10 @@ def _add_options(to: argparse.ArgumentParser) -> None:
         help="let messages start turns in the chats of the gateway, or no longer",
     )
     to.add_argument(
-        "--python", metavar="PATH", help="the Python that runs Hermes; default: that of `hermes`"
+        "--python",
+        type=path_text,
+        metavar="PATH",
+        help="the Python that runs Hermes; default: that of `hermes`",
     )
     to.add_argument("--force", action="store_true", help="also what you changed or disabled")
     to.add_argument("--dry-run", action="store_true", help="only say what would change")

@@ -2,12 +2,12 @@
 What stands in an interactive CLI: prints above its prompt, prompts that are nothing but text.
 """
 
-import os
 import re
 import sys
 from collections.abc import Callable
 from typing import Final
 
+from wakebus.broker.system.standard_files import takes_color
 from wakebus.plugin.receive.terminal_output import TerminalOutput
 from wakebus.plugin.rules.sanitize import sanitize_terminal
 
@@ -30,10 +30,7 @@ class CliOutput(TerminalOutput):
     def __init__(self, find_printer: Callable[[], Callable[[str], object] | None]) -> None:
         super().__init__()
         self._find_printer = find_printer
-        out = sys.__stdout__  # under the prompt, sys.stdout is a proxy of it
-        self.color = bool(out and not out.closed and out.isatty()) and not os.environ.get(
-            "NO_COLOR"
-        )
+        self.color = takes_color(sys.__stdout__)  # under the prompt, sys.stdout is a proxy of it
 
     def show(self, text: str) -> str:
         """Print `text`; return an error, or "" when it was handed over. Colours stay, no more."""

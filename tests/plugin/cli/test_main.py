@@ -39,6 +39,8 @@ HELP = {
     "backup": ("FILE", "0600", "wakebus restore FILE", "--json", "exit status"),
     "restore": ("FILE", "hermes-busd stop", "redelivered", "--json", "exit status"),
     "broker": ("start", "stop", "restart", "status", "run"),
+    "version": ("--json", "running"),
+    "logs": ("--follow", "-n N", "broker|courier", "exit status"),
     "courier": ("Ctrl-C",),
 }
 
@@ -77,8 +79,70 @@ def test_without_a_verb(desk: Desk) -> None:
 def test_an_unknown_verb(desk: Desk) -> None:
     """Exit 2, and which there are; a text that looks like a verb is none."""
     done = desk.wakebus("lisen")
-    assert done.status == 2 and "'lisen'" in done.err and "'listen'" in done.err
+    assert done.status == 2 and "'lisen'; did you mean listen?" in done.err
     assert "wakebus --help" in done.err
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        ("wakebus stauts", "status"),
+        ("wakebus start", "hermes-busd start"),
+        ("wakebus ls", "endpoints"),
+        ("wakebus dead lst", "list"),
+        ("wakebus dead list --lmit 3", "--limit"),
+        ("wakebus inbox x --unceratin", "--uncertain"),
+        ("wakebus logs brokr", "broker"),
+        ("wakebus rules tets", "test"),
+        ("wakebus install hermse", "hermes"),
+        ("wakebus help lisen", "listen"),
+        ("notify-hermes --too x hi", "--to"),
+        ("notify-hermes --to x --chanel=c hi", "--channel"),
+        ("notify-agent --fron me x hi", "--from"),
+        ("hermes-busd strat", "start"),
+        ("hermes-busd status --jsn", "--json"),
+        ("hermes-busd logs", "wakebus logs"),
+    ],
+)
+def test_a_slip_is_answered_with_what_was_meant(desk: Desk, words: str, meant: str) -> None:
+    """Verbs, actions, options and what other programs call so, in every command; exit 2."""
+    command, *rest = words.split()
+    done = desk.run(command, *rest)
+    assert done.status == 2 and f"; did you mean {meant}?" in done.err and done.out == ""
+    assert done.err.startswith(f"usage: {command}") and f"\nMore: {command}" in done.err
+
+
+def test_what_is_near_to_nothing_gets_the_list(desk: Desk) -> None:
+    """And a text that is no option is none."""
+    assert "there are: listen, ask, " in desk.wakebus("foo").err
+    assert "did you mean" not in desk.wakebus("trace", "x", "--", "--jsn").err
+
+
+@pytest.mark.parametrize("words", ["dead", "dead list", "logs"])
+def test_help_of_a_verb(desk: Desk, words: str) -> None:
+    """`wakebus help VERB` is `wakebus VERB --help`; alone it is `wakebus --help`."""
+    assert desk.wakebus("help", *words.split()) == desk.wakebus(*words.split(), "--help")
+    assert desk.wakebus("help") == desk.wakebus("--help")
+    assert desk.run("hermes-busd", "help", "stop") == desk.run("hermes-busd", "stop", "--help")
+
+
+def test_the_version_of_the_running_broker(own_desk: Desk) -> None:
+    """`wakebus version`: the command's, where it is, the broker's; also where none runs."""
+    done = own_desk.wakebus("version")
+    assert done.status == 0 and done.out.startswith(f"wakebus {__version__}, /")
+    assert "none runs in" in done.out and "hermes-busd start" in done.out
+    own_desk.start()
+    assert f"broker  {__version__}, pid {own_desk.broker_pid}" in own_desk.wakebus("version").out
+    told = own_desk.wakebus("version", "--json").json
+    assert told["broker"] == {"version": __version__, "protocol": 1, "pid": own_desk.broker_pid}
+
+
+def test_status_is_the_brokers(own_desk: Desk) -> None:
+    """`wakebus status`: as `hermes-busd status`, also its exit status 3."""
+    assert own_desk.wakebus("status").status == 3
+    own_desk.start()
+    assert own_desk.wakebus("status").out.startswith("broker running: pid ")
+    assert own_desk.wakebus("status", "--json").json["running"] is True
 
 
 def test_version(desk: Desk) -> None:
@@ -117,6 +181,8 @@ def test_only_the_called_verb_is_loaded(desk: Desk, words: tuple[str, ...]) -> N
         assert not loaded & {"zmq", "rich", "yaml", "psutil", "asyncio", "inspect"}
         assert {name for name in loaded if name.startswith("wakebus.")} == {
             "wakebus.broker",
+            "wakebus.broker.command_line",
+            "wakebus.broker.command_line.parser",
             "wakebus.broker.errors",
             "wakebus.broker.system",
             "wakebus.broker.system.standard_files",

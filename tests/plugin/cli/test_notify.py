@@ -230,7 +230,7 @@ BAD: dict[str, tuple[tuple[bytes, ...], bytes, str]] = {
     "infinity": ((b"--body", b'{"a": 1e999}'), b"", "not JSON"),
     "a text that is none": ((b"--body", b'{"text": 1}'), b"", "body.text: a string"),
     "not UTF-8": ((b"-",), b"ab\xff", "standard input is not UTF-8 (byte 2)"),
-    "a lone surrogate": ((b"\xff",), b"", "lone surrogate"),
+    "a lone surrogate": ((b"\xff",), b"", "argument TEXT is not UTF-8"),
     "an escaped surrogate": ((b"--body", b'{"text": "\\ud800"}'), b"", "lone surrogate"),
     "NUL": ((b"-",), b"a\0b", "NUL"),
     "NUL in JSON": ((b"--body", b'{"text": "\\u0000"}'), b"", "NUL"),
