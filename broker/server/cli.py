@@ -191,14 +191,19 @@ def _ready_pid(folder: Path) -> int | None:
 
 
 def stop(args: argparse.Namespace) -> int:
-    """Stop the broker; return when its process and its lock are gone."""
+    """Stop the broker."""
+    print_line(end_broker())
+    return 0
+
+
+def end_broker() -> str:
+    """Stop the broker, return when its process and its lock are gone: what was done, in words."""
     from wakebus.broker.system.lock_file import lock_holder, proven_holder
     from wakebus.broker.system.processes import has_ended
 
     folder = paths.bus_dir()
     if lock_holder(folder) is None:
-        print_line("broker is not running")
-        return 0
+        return "broker is not running"
     process = proven_holder(folder)
     pid = _ask_to_stop(folder)
     deadline = time.monotonic() + STOP_S
@@ -211,8 +216,7 @@ def stop(args: argparse.Namespace) -> int:
                 f"{folder / 'broker.log'}. Look again: hermes-busd status{step}"
             )
         time.sleep(0.02)
-    print_line(f"broker stopped (pid {pid})" if pid else "broker stopped")
-    return 0
+    return f"broker stopped (pid {pid})" if pid else "broker stopped"
 
 
 def _ask_to_stop(folder: Path) -> int:

@@ -34,6 +34,7 @@ VERBS: Final = {
     "settings": ("setup.settings", "list and check every setting; their JSON Schema"),
     "backup": ("setup.backup", "copy the whole bus into one file, also while it runs"),
     "restore": ("setup.restore", "make the bus what it was at a backup"),
+    "uninstall": ("setup.uninstall", "stop the bus, take out what install put in"),
     "broker": ("setup.broker", "run, start, stop the broker (as hermes-busd)"),
     "version": ("setup.version", "show the version of this command and of the running broker"),
     "logs": ("setup.logs", "show where the logs are, and their last lines; follow them"),

@@ -186,6 +186,14 @@ def echo_table(columns: "Sequence[Column]", rows: Iterable[Sequence[str]]) -> No
     echo(text_table(columns, cleaned, sys.stdout), styled=True)
 
 
+def agreed(question: str) -> bool | None:
+    """Ask the person at the terminal; None where nobody can be asked."""
+    if sys.stdin is None or not sys.stdin.isatty():
+        return None
+    echo(f"{question} [y/N] ", error=True)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
 def safe(text: str) -> str:
     """Return a peer's text without what could steer this terminal."""
     if text.isascii() and text.replace("\n", "").isprintable():

@@ -11,7 +11,6 @@ import itertools
 import json
 import os
 import re
-import sys
 from collections.abc import Iterable, Iterator
 from typing import Final
 
@@ -29,6 +28,7 @@ from wakebus.plugin.cli.output import (
     OK,
     Parser,
     Usage,
+    agreed,
     echo,
     echo_json,
     echo_table,
@@ -223,10 +223,9 @@ def _check_which(args: argparse.Namespace, chosen: bool) -> None:
 
 
 def _agreed() -> bool:
-    if sys.stdin is None or not sys.stdin.isatty():
+    if (said := agreed("Delete all dead letters with their bodies, for good?")) is None:
         raise Usage("--all deletes every dead letter for good; where nobody can be asked: --yes")
-    echo("Delete all dead letters with their bodies, for good? [y/N] ", error=True)
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
+    return said
 
 
 def _ids(client: Client, args: argparse.Namespace) -> Iterator[str]:

@@ -36,6 +36,7 @@ HELP = {
     "doctor": ("--json", "next step", "exit status"),
     "settings": ("list", "check", "schema", "_RATE_CHAT", "exit status"),
     "settings list": ("--json",),
+    "uninstall": ("--yes", "--purge", "--dry-run", "--home", "--json", "exit status"),
     "backup": ("FILE", "0600", "wakebus restore FILE", "--json", "exit status"),
     "restore": ("FILE", "hermes-busd stop", "redelivered", "--json", "exit status"),
     "broker": ("start", "stop", "restart", "status", "run"),
