@@ -42,8 +42,8 @@ def reason_for_new(endpoint: Endpoint, message: Message, now: float) -> str:
 
 def held_text(hub: Hub, endpoint: Endpoint, entry: MailboxEntry) -> str:
     """Return why nobody works on `entry` yet, "" where somebody does or nothing is known."""
-    if entry.state not in (DeliveryState.QUEUED, DeliveryState.HELD):
-        return ""
+    if entry.due or entry.state not in (DeliveryState.QUEUED, DeliveryState.HELD):
+        return ""  # what is not due waits for its time, whoever is there
     if entry.out:
         return _text_in_hand(hub, endpoint, entry)
     return receiver_text(hub, endpoint) or _text_put_off(hub, endpoint, entry)

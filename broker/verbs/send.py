@@ -191,7 +191,7 @@ def _stored(
 
 def _why(hub: Hub, endpoint: Endpoint, put: Put, *, fresh: bool) -> str:
     """Return why it waits, for its receipt, as far as that is known and `live` does not tell it."""
-    if not hub.live(endpoint):
+    if put.due or not hub.live(endpoint):
         return ""
     if not fresh:
         entry = endpoint.mailbox.entries.get(put.message.id)

@@ -124,7 +124,9 @@ def add_message(to: argparse.ArgumentParser) -> None:
         metavar="F",
         help="another bus-rules.yaml (role_map, default_sender)",
     )
-    to.add_argument("--json", action="store_true", help="print one JSON object, errors too")
+    to.add_argument(
+        "--json", action="store_true", help="print one JSON object a target, errors too"
+    )
 
 
 def add_delivery(to: argparse.ArgumentParser) -> None:

@@ -30,6 +30,7 @@ def test_a_delayed_message(peer: Peer, other: Peer, name: str) -> None:
     assert receipt["not_before"] == pytest.approx(then, abs=0.1)
     (row,) = box(peer, name)
     assert row["not_before"] == pytest.approx(then, abs=0.1)
+    assert not {"why", "behind"} & row.keys(), "it waits for its time alone"
     peer.send(name, "now")
     assert other.finish() == ["now"]
     delivery = other.take()
