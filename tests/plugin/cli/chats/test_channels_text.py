@@ -118,6 +118,15 @@ def test_the_courier(status: Status | None, words: str) -> None:
             "circuit open for 12 s: refused; 4 held",
         ),
         ({"circuit": "probing", "until": None}, "circuit probing"),
+        (
+            {
+                "circuit": "open",
+                "until": NOW + 12,
+                "hosts": "a.example, b.example",
+                "why": "refused",
+            },
+            "circuit open to a.example, b.example for 12 s: refused",
+        ),
         ({"throttled_until": NOW + 600}, "throttled for 10 min"),
         ({"throttled_until": NOW - 1, "last_error": "45009"}, "last error: 45009"),
         ({"last_error": "45009", "last_error_at": NOW - 720}, "last error: 45009 (12 min ago)"),
