@@ -176,9 +176,12 @@ class Store:
             (claimed, id),
         )
 
-    def take_from_inbox(self, id: str) -> None:
-        """Leave message `id`, which has ended, in nobody's inbox any more."""
-        self._db.execute("UPDATE message SET silent=0 WHERE id=?", (id,))
+    def take_from_inbox(self, id: str, *, outcome: str | None = None, line: str = "") -> None:
+        """Leave message `id`, which has ended, in no inbox; with another `outcome` and a step."""
+        self._db.execute(
+            "UPDATE message SET silent=0, outcome=coalesce(?,outcome), log=log||? WHERE id=?",
+            (outcome, line, id),
+        )
 
     def mark(self, id: str, line: str, *, log_bytes: int = LOG_BYTES, **columns: Any) -> None:
         """Set columns of an open message; append a line to its log while that is short."""

@@ -12,6 +12,7 @@ from wakebus.broker.core.model import ClientRequest
 from wakebus.broker.core.waiters import count_waiters
 from wakebus.broker.errors import BadMessage, Refused, UnknownId
 from wakebus.broker.protocol import message as messages
+from wakebus.broker.protocol.dead_letter import CANCELLED
 from wakebus.broker.protocol.delivery_state import DeliveryState, receipt_word
 from wakebus.broker.protocol.message import Message
 from wakebus.broker.protocol.outcome import awaits_reply
@@ -77,6 +78,9 @@ def _obstacle(store: Store, asked: Row, message: Message) -> str:
             f"{to} has {id} in its hands and answers it itself; to take it back: "
             f"wakebus cancel {id}"
         )
-    if not awaits_reply(outcome_of(asked["outcome"])):
+    outcome = outcome_of(asked["outcome"])
+    if str(note := outcome.get("note", "")).startswith(CANCELLED.format("")):
+        return f"{id} was taken back, and nobody waits for an answer to it: {note}"
+    if not awaits_reply(outcome):
         return f"{to} has handled {id} and asked no person for an answer: wakebus trace {id}"
     return ""

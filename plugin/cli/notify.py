@@ -275,7 +275,7 @@ def _ended(client: Client, receipt: Receipt, until: float, as_json: bool) -> Rec
     if receipt.state in ("handled", "dead"):
         return receipt
     id, wait = receipt.id, seconds_left(until)
-    step = f"What becomes of it: wakebus trace {id}. To take it back: wakebus cancel {id}"
+    step = f"What becomes of it: wakebus trace {id}\nTo take it back: wakebus cancel {id}"
     with waiting(client, id, wait, step=step, as_json=as_json):
         ended = client.wait(id, wait, token=turn_token())
     return ended._replace(to=receipt.to, duplicate=receipt.duplicate)
@@ -292,7 +292,7 @@ def _answered(
     id, wait = receipt.id, seconds_left(until)
     follow = f"Follow it: wakebus trace {id}"
     again = f"Its answer, now or later: the same command with --id {id}" if alone else ""
-    step = f"{again or follow}. To take it back: wakebus cancel {id}"
+    step = f"{again or follow}\nTo take it back: wakebus cancel {id}"
     try:
         with waiting(client, id, wait, step=step, as_json=as_json):
             return client.wait_answer(id, wait, token=turn_token())

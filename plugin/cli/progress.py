@@ -42,7 +42,7 @@ def waiting(client: Client, id: str, wait_s: float, *, step: str, as_json: bool)
             with _redrawn(client, id, wait_s, sys.stderr):
                 yield
     except KeyboardInterrupt:
-        echo(f"{id} goes on without you. {step}", error=True)
+        echo(f"{id} goes on without you.\n{step}", error=True)
         raise
 
 

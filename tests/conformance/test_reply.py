@@ -125,6 +125,27 @@ def test_one_answer(peer: Peer, other: Peer, name: str) -> None:
     assert f"answered already; what was said: wakebus trace {first['id']} --text" in error.text
 
 
+def test_a_question_is_taken_back(peer: Peer, other: Peer, name: str) -> None:
+    """PROTOCOL-9.10: by `cancel`, once: who waits is told, the inbox is empty, no answer counts."""
+    other.register(name)
+    id = asked(peer, other, name)
+    number = waiting(peer, id)
+    told = peer.ask("cancel", id=id, by="ci")
+    assert (told["state"], told["reason"]) == ("handled", "cancelled by ci")
+    outcome = peer.answer(number)["outcome"]
+    assert (outcome["answered"], outcome["note"]) == (False, "cancelled by ci")
+    assert outcome["rule"] == SHOWN["rule"] and "awaits" not in outcome
+    assert peer.ask("inbox", name=name)["messages"] == []
+    error = other.error("reply", message=answer(id, name))
+    assert "was taken back, and nobody waits for an answer to it: cancelled by ci" in error.text
+    assert "nothing to take back" in peer.error("cancel", id=id, by="ci").text
+    steps = peer.ask("trace", id=id)["messages"][0]["steps"]
+    assert (steps[-1]["what"], steps[-1]["by"]) == ("cancelled", "ci")
+    id = asked(peer, other, name, asker=f"{name}-a")
+    other.ask("reply", message=answer(id, name))
+    assert "nothing to take back" in peer.error("cancel", id=id).text
+
+
 def test_what_no_person_answers(peer: Peer, other: Peer, name: str) -> None:
     """PROTOCOL-9.10: by its state, as the text says; nothing is stored."""
     other.register(name)

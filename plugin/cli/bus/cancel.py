@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
         echo_json({"id": ended.id, "state": ended.state, "reason": ended.reason})
     else:
         echo(one_line(_sentence(receipt, ended)))
-    return OK if ended.state == "dead" else LATE
+    return LATE if ended.state == "delivered" else OK
 
 
 def _until_ended(client: Client, receipt: Receipt) -> Receipt:
@@ -54,6 +54,8 @@ def _sentence(receipt: Receipt, ended: Receipt) -> str:
     if ended.state == "dead":
         steps = next_steps(ended.id, ended.reason, in_doubt=ended.in_doubt)
         return f"{ended.id} is {ended.reason}{_how_far(receipt, ended)}. {steps}"
+    if ended.state == "handled":
+        return f"{ended.id} was shown to a person, who need not answer it any more: {ended.reason}"
     why = "was told and has not ended it yet" if receipt.told else "cannot be told, and goes on"
     hands = f"{ended.id} is in the hands of {receipt.to}, which {why}"
     return f"{hands}; once it has, it is dead: {receipt.reason}"
@@ -70,8 +72,8 @@ COMMAND: Final = Command(
     run=run,
     description="Take back a message that has not ended; it becomes a dead letter. What is in its "
     "receiver's hands is ended there: an agent's or a command's process, the bus's own turn in "
-    "Hermes, never a person's.",
-    epilog="exit status: 0 it is dead; 1 it had ended, or the bus is not running; 2 usage; 4 its "
-    "receiver has not ended it yet, and it is dead when that has",
+    "Hermes, never a person's. A question that was shown to a person waits for no answer any more.",
+    epilog="exit status: 0 it is dead, or no person need answer it; 1 it had ended, or the bus is "
+    "not running; 2 usage; 4 its receiver has not ended it yet, and it is dead when that has",
     json="for scripts, errors too",
 )

@@ -124,7 +124,7 @@ def run(args: argparse.Namespace) -> int:
         id, wait = receipt.id, notify.seconds_left(until)
         if not args.json:
             echo(f"queued {id} for the courier", error=True)
-        step = f"The courier goes on: wakebus trace {id}. To take it back: wakebus cancel {id}"
+        step = f"The courier goes on: wakebus trace {id}\nTo take it back: wakebus cancel {id}"
         try:
             with waiting(client, id, wait, step=step, as_json=args.json):
                 receipt = client.wait(id, wait)

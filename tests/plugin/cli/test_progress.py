@@ -135,10 +135,14 @@ def test_what_is_queued_says_why(desk: Desk, name: str) -> None:
     terminal = Terminal(desk, "wakebus", "ask", name, "x", "--from", "ci")
     terminal.shows(f"queued for {name}")
     assert terminal.end(signal.SIGINT) == 130
-    asked, interrupted, *rest = shown_at_the_end(terminal).split("\n")
+    asked, *told = shown_at_the_end(terminal).split("\n")
     id = asked.split()[3].strip(";")
-    assert interrupted.startswith(f"{id} goes on without you. Its answer, now or later: ")
-    assert f"wakebus cancel {id}" in interrupted and rest == [""]
+    assert told == [
+        f"{id} goes on without you.",
+        f"Its answer, now or later: the same command with --id {id}",
+        f"To take it back: wakebus cancel {id}",
+        "",
+    ]
     assert desk.wakebus("cancel", id).status == 0
 
 
@@ -177,6 +181,8 @@ def test_a_chat(own_desk: Desk) -> None:
     terminal = Terminal(own_desk, "wakebus", "send", "console:demo", "x", "--wait", "60")
     terminal.shows("queued for courier")
     assert terminal.end(signal.SIGINT) == 130
-    first, second, *rest = shown_at_the_end(terminal).split("\n")
-    assert first.startswith("queued 1") and first.endswith(" for the courier") and rest == [""]
-    assert "goes on without you. The courier goes on: wakebus trace " in second
+    first, second, third, fourth, rest = shown_at_the_end(terminal).split("\n")
+    assert first.startswith("queued 1") and first.endswith(" for the courier") and rest == ""
+    assert second.endswith(" goes on without you.")
+    assert third.startswith("The courier goes on: wakebus trace 1")
+    assert fourth.startswith("To take it back: wakebus cancel 1")

@@ -184,6 +184,21 @@ def test_what_is_no_question_to_a_person(desk: Desk, name: str, listen: Listen) 
     assert "is dead, and nobody waits" in desk.wakebus("reply", f"{name}-q", "yes").err
 
 
+def test_a_question_is_taken_back(desk: Desk, name: str, listen: Listen, asks: Any) -> None:
+    """`wakebus cancel`: who asks is told at once, and so is who answers too late."""
+    listen(name)
+    asker = asks("wakebus", "ask", name, "Deploy?", "--from", "ci")
+    id = shown(desk, name)
+    done = desk.wakebus("cancel", id, "--from", "boss")
+    assert done.status == 0
+    assert done.out == (
+        f"{id} was shown to a person, who need not answer it any more: cancelled by boss\n"
+    )
+    _, err = asker.communicate(timeout=30)
+    assert asker.returncode == 4 and "there is no answer: cancelled by boss" in err
+    assert "was taken back" in desk.wakebus("reply", id, "yes").err
+
+
 def test_who_was_not_asked_answers_nothing(desk: Desk, name: str, listen: Listen) -> None:
     """Another `--from`, another endpoint's shell, a turn: exit 1, and whose question it is."""
     listen(name)

@@ -216,7 +216,7 @@ def test_ctrl_c_while_it_waits(
     )
     assert (
         done.status == 130
-        and "cut1 goes on without you. The courier goes on: wakebus trace cut1" in done.err
+        and "cut1 goes on without you.\nThe courier goes on: wakebus trace cut1" in done.err
     ), done
 
 
