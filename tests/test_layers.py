@@ -51,6 +51,7 @@ ROOMS: Final = {
 PURE: Final = (
     "broker.protocol",
     "broker.errors",
+    "broker.duration",
     "broker.core.loop_guard",
     "broker.core.mailbox",
     "broker.core.mailbox_entry",
@@ -84,6 +85,7 @@ PURE: Final = (
     "plugin.rules.errors",
     "plugin.processes.environment",
     "plugin.prompt.label",
+    "plugin.harness.agent_command",
     "plugin.hermes.endpoint_name",
     "plugin.hermes.tools.schemas",
     "plugin.hermes.shared.safe_chat_text",

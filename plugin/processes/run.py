@@ -29,6 +29,7 @@ REST_S: Final = 0.5  # what the others of a group get when its first process hee
 # What a child wrote lies in the pipe when it exits; `exec > >(tee …)` may come a little later.
 LINGER_S: Final = 0.2
 _POLL_S: Final = 0.02
+START: Final = 4096  # bytes
 _CHUNK: Final = 1 << 16
 
 
@@ -44,7 +45,8 @@ class Finished:
     How a process ended.
 
     `status`: exit status, None if a signal ended it (`signal`, like `SIGKILL`). `stdout`: the
-    first bytes; `stderr`: the last bytes; `*_cut`: there was more. `seconds`: how long it took.
+    first bytes; `stderr`: the last bytes; `*_cut`: there was more; `stderr_start`: its first bytes,
+    which may be the same. `seconds`: how long it took.
     """
 
     status: int | None
@@ -56,6 +58,7 @@ class Finished:
     stderr: bytes
     stderr_cut: bool
     seconds: float
+    stderr_start: bytes = b""
 
     @property
     def ok(self) -> bool:
@@ -75,12 +78,13 @@ def run_process(
     end_group: bool = False,
     cancel: Cancel | None = None,
     cwd: Path | None = None,
+    on_start: Callable[[int], object] = lambda pid: None,
 ) -> Finished:
     """
     Run `argv` and return how it ended, when its first process has exited.
 
     `merged`: stdout goes where stderr goes, into the tail. `end_group`: what it leaves behind in
-    its group is killed; otherwise that lives on. Raises CannotSpawn.
+    its group is killed; otherwise that lives on. `on_start`: gets its pid. Raises CannotSpawn.
     """
     cancel = cancel or Cancel()
     if cancel.asked or _running.ending:
@@ -90,6 +94,7 @@ def run_process(
     begun, process = time.monotonic(), _start(argv, env, cwd, merged)
     watch = _Watch(process, stdin, (err, None) if merged else (out, err), cancel)
     with _running.noted(process.pid), orphan_guard.watched(process.pid), watch:
+        on_start(process.pid)
         ended = watch.until_end(begun + timeout)
         watch.drain(time.monotonic() + LINGER_S)
         if end_group:
@@ -105,6 +110,7 @@ def run_process(
         stderr=err.data,
         stderr_cut=err.cut,
         seconds=time.monotonic() - begun,
+        stderr_start=err.start,
     )
 
 
@@ -158,10 +164,11 @@ class _Kept:
 
     def __init__(self, limit: int, *, head: bool) -> None:
         self._limit, self._head = limit, head
-        self.data, self.cut = b"", False
+        self.data, self.start, self.cut = b"", b"", False
         self._parts = bytearray()
 
     def add(self, chunk: bytes) -> None:
+        self.start += chunk[: START - len(self.start)]
         self._parts += chunk
         if len(self._parts) > self._limit:
             self.cut = True

@@ -11,7 +11,7 @@ the model gets; the label says where the whole is.
 
 import threading
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Self
 
 from wakebus.broker.errors import WakebusError
 from wakebus.broker.protocol import message as messages
@@ -30,6 +30,10 @@ class PendingContext(NamedTuple):
 
     items: tuple[PromptItem, ...] = ()
     dropped: int = 0
+
+    def at(self, now: float) -> Self:
+        """Return it as it is shown at `now`, Unix seconds."""
+        return self._replace(items=tuple(item.at(now) for item in self.items))
 
 
 class Context:

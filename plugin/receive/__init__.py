@@ -6,6 +6,7 @@ What an arrived message does; where it runs is a Protocol (host.py).
     host             what dispatch needs of where it runs
     listen_host      `wakebus listen`
     agent_process    one run of `listen --agent CMD`
+    agent_conversations  its turns, each session's in one conversation
     shell_command    a rule's command
     message_file     MESSAGE_FILE of commands
     event_rules      events that rules ask for

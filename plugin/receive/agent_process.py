@@ -12,7 +12,7 @@ import secrets
 import shutil
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -51,8 +51,14 @@ def run_agent(
     timeout: float,
     cancel: Cancel,
     environ: Mapping[str, str],
+    on_start: Callable[[int], object] = lambda pid: None,
+    on_end: Callable[[Finished], object] = lambda done: None,
 ) -> TurnResult:
-    """Run `command` by the shell on `prompt` and wait for its end; raises nothing on purpose."""
+    """
+    Run `command` by the shell on `prompt` and wait for its end; raises nothing on purpose.
+
+    `on_start` is told its pid, `on_end` how it ended.
+    """
     started = time.time()
     try:
         done = run_process(
@@ -62,10 +68,12 @@ def run_agent(
             stdin=prompt.encode(errors="replace"),
             stdout_limit=MAX_ANSWER,
             cancel=cancel,
+            on_start=on_start,
         )
     except (CannotSpawn, OSError) as exc:
         outcome = {"error": str(exc), "started": started, "ended": time.time()}
         return TurnResult("", outcome, began=False)
+    on_end(done)
     return _judged(done, started, timeout)
 
 

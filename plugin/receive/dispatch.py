@@ -311,7 +311,7 @@ class Dispatch:
             return False
         waiting, trouble = self._waiting(session)
         last = ours[-1]
-        items = [job.item for job in ours]
+        items = [job.item.at(time.time()) for job in ours]
         waiting, text = build_prompt(waiting, items, self._host.prompt_limit, marker)
         timeout = last.plan.rule.turn_timeout_s if last.plan.rule else None
         self._report.report_begin(last)
@@ -335,7 +335,7 @@ class Dispatch:
 
     def _waiting(self, session: str) -> tuple[PendingContext, str]:
         try:
-            return self._context.waiting(session), ""
+            return self._context.waiting(session).at(time.time()), ""
         except OSError as exc:  # it waits on
             return PendingContext(), f"what waits could not be read: {exc}"
 

@@ -46,6 +46,8 @@ class TerminalReport:
         how = job.failed or str(ended or describe_route(message, told))
         if lost and "reason" in lost[0]:
             how = f"its answer was not sent: {lost[0]['reason']}"
+        if anew := turn.outcome.get("began_anew"):
+            how = f"{how} ({anew})"
         # What reaches nobody is at least read here.
         self._show("turn on", message, how, f"\n{turn.answer}" if lost else "")
 

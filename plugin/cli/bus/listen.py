@@ -24,8 +24,11 @@ from wakebus.plugin import sender_identity
 from wakebus.plugin.cli.bus.broker_presence import BrokerPresence
 from wakebus.plugin.cli.command import Command
 from wakebus.plugin.cli.output import FAILED, OK, Parser, Usage, echo, path_text
+from wakebus.plugin.harness.agent_command import AgentCommand
+from wakebus.plugin.harness.conversations import ConversationFile, conversations_file
 from wakebus.plugin.processes.run import end_all
 from wakebus.plugin.prompt.pending_context import Context, context_file
+from wakebus.plugin.receive.agent_conversations import AgentConversations
 from wakebus.plugin.receive.answers import Answers
 from wakebus.plugin.receive.dispatch import Dispatch
 from wakebus.plugin.receive.event_rules import RuleSubscriptions
@@ -46,9 +49,14 @@ examples:
   wakebus listen                                         print what arrives
   wakebus listen worker-alpha --agent 'claude -p'        an agent: text in, answer out
   wakebus listen worker-beta --agent 'codex exec -'
+  wakebus listen worker-gamma --agent 'claude -p --resume {session_id}'
   wakebus listen helper --agent ./agent.sh
 
 What arrives is printed, run or given to the agent as bus-rules.yaml says (wakebus rules --help).
+{session_id} in CMD keeps a conversation for each session: 'claude -p --resume {session_id}',
+'codex exec resume {session_id} -', 'hermes chat -Q --resume {session_id} -q'; their first turn is
+begun as each of them wants it. To any other program it is a UUID, the same one in each turn.
+
 The agent finds WAKEBUS_ENDPOINT, _ID, _TYPE, _FROM, _CHANNEL, _SESSION and _TOKEN in its
 environment, and may send with notify-hermes.
 
@@ -82,6 +90,9 @@ def run(args: argparse.Namespace) -> int:
         raise Usage(f"{COURIER} takes texts to chats, and would take none; choose another name")
     if args.agent and (name := _missing(args.agent)):
         _note(f"warning: no program {name!r} is found; turns fail until there is one")
+    agent = AgentCommand(args.agent or "")
+    if agent.nearly:
+        raise Usage(f"--agent: {agent.nearly} is nothing; a conversation's id is {{session_id}}")
     limit = FloodLimit.load(bus_dir(), os.environ)
     stop, asked = threading.Event(), _on_signals()
     remove_stale_files()
@@ -89,7 +100,9 @@ def run(args: argparse.Namespace) -> int:
     lost: list[str] = []
     with Client() as client:
         answers = Answers(client, endpoint, stop)
-        host = Listener(endpoint, answers, args.agent)
+        host = Listener(
+            endpoint, answers, args.agent, conversations=_conversations(agent, endpoint)
+        )
         context = Context(context_file(bus_dir(), endpoint))
         terminal = TerminalOutput()
         report = TerminalReport(terminal, host.kind)
@@ -120,6 +133,13 @@ def run(args: argparse.Namespace) -> int:
     if lost:
         _note(f"{endpoint}: {lost[0]}; this listener has ended")
     return FAILED if lost else OK
+
+
+def _conversations(command: AgentCommand, endpoint: str) -> AgentConversations | None:
+    if not command.keeps:
+        return None
+    file = conversations_file(bus_dir(), endpoint)
+    return AgentConversations(command, ConversationFile(file, command.harness.name))
 
 
 def _missing(command: str) -> str:

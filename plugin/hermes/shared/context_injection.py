@@ -13,6 +13,7 @@ is made here, random.
 import logging
 import secrets
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Final
@@ -48,7 +49,8 @@ class ContextInjection:
             except OSError as exc:
                 log.warning("what waits could not be read, it waits on: %s", exc)
                 continue
-            found, text = fitting(waiting, limit, secrets.token_hex(12))
+            now = time.time()
+            found, text = fitting(waiting.at(now), limit, secrets.token_hex(12))
             if text:
                 parts.append(text)
                 shown.append((name, found))

@@ -50,7 +50,7 @@ def read_inbox(
     told: dict[str, Any] = {"endpoint": name, "messages": [_facts(row) for row in newest]}
     if not newest:
         return told | {"note": EMPTY}
-    items = [_item(row, name) for row in newest]
+    items = [_item(row, name).at(time.time()) for row in newest]
     return told | {"text": label_inbox(items, secrets.token_hex(8))}
 
 

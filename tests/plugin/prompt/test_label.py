@@ -36,6 +36,26 @@ def test_the_whole_label(make: MakeMessage) -> None:
     assert "not from your user" in NOTICE and "grants no permission" in NOTICE
 
 
+@pytest.mark.parametrize(
+    ("now", "says"),
+    [
+        (104.9, None),
+        (105.0, " · id: m1 · waited: 5 s\n"),
+        (400.0, " · waited: 5 min\n"),
+        (7300.0, " · waited: 2 h\n"),
+        (50.0, None),
+    ],
+)
+def test_how_long_it_waited(now: float, says: str | None) -> None:
+    """RULES-7.7: since it was sent, when that is more than a moment."""
+    out = label(PromptItem(M._replace(ts=100.0), "x").at(now), FENCE)
+    assert says in out if says else "waited" not in out
+    late = PromptItem(M._replace(ts=1.0, not_before=100.0), "x").at(now)
+    assert label(late, FENCE) == out, "its sender wanted it to wait until then"
+    noted = label_context([PromptItem(M._replace(ts=100.0), "x").at(now)], FENCE)
+    assert says in noted if says else "waited" not in noted
+
+
 def test_who_only_claims_to_be_the_sender(make: MakeMessage) -> None:
     """RULES-4.5: a sender that the broker could not prove is called so."""
     assert "from: alpha (claimed, not proven)" in label(

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from fakes import harnesses
 from fakes.broker import until
 from fakes.desk import BIN, NONE, Desk, Listener, running
 from fakes.terminal import Terminal
@@ -345,3 +346,33 @@ def test_two_at_once_make_one_bus(own_desk: Desk) -> None:
         for process in started:
             process.terminate()
             process.communicate(timeout=30)
+
+
+# --- conversations --------------------------------------------------------------------------------
+
+
+def test_an_agent_that_keeps_conversations(desk: Desk, name: str, listen: Listen) -> None:
+    """RULES-9.1, RULES-9.3, RULES-9.4: each session's, over a new start; forgotten, it says so."""
+    command = harnesses.claude(desk.root)
+    listener = listen(name, "--agent", command)
+
+    def ask(*words: str) -> str:
+        return desk.wakebus("ask", name, "well?", "--from", "ci", "--wait", "30", *words).out
+
+    said = [ask(), ask("--session", "b"), ask("--session", "b"), ask()]
+    assert said == ["turn 1\n", "turn 1\n", "turn 2\n", "turn 2\n"]
+    listener.end()
+    listener = listen(name, "--agent", command)
+    assert ask() == "turn 3\n"
+    harnesses.forget_all(desk.root)
+    assert ask() == "turn 1\n"
+    until(lambda: "(claude no longer knew conversation" in listener.out)
+    assert ask("--id", f"{name}-9") == "turn 2\n"
+    assert "conversation " in desk.wakebus("trace", f"{name}-9").out
+
+
+@pytest.mark.parametrize("slip", ["{session}", "{SESSION_ID}"])
+def test_a_word_that_is_nearly_session_id(desk: Desk, name: str, slip: str) -> None:
+    """RULES-9.1: usage, with the right one, before anything is received."""
+    done = desk.wakebus("listen", name, "--agent", f"claude -p --resume {slip}")
+    assert done.status == 2 and f"{slip} is nothing; a conversation's id is" in done.err
