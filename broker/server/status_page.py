@@ -10,13 +10,13 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from wakebus.broker.system.text_table import Column, text_table
+from wakebus.broker.system.text_table import Column, text_table, wrapped_text
 
 COURIER: Final = "courier"
 NEARLY_FULL: Final = 0.9  # from here on ended messages are deleted early (PROTOCOL-8.7)
 
 _COLUMNS: Final = (
-    Column("ENDPOINT"),
+    Column("ENDPOINT", whole=True),
     Column("STATE", colors={"live": "32", "silent": "33"}),
     Column("PID", right=True),
     Column("EPOCH", right=True),
@@ -43,6 +43,7 @@ def status_page(data: dict[str, Any]) -> str:
         *(_set_aside(name, data["folder"]) for name in data["set_aside"]),
         "",
     ]
+    lines = [wrapped_text(line, sys.stdout) for line in lines]
     if data["endpoints"]:
         lines.append(text_table(_COLUMNS, map(_row, data["endpoints"]), sys.stdout))
     else:

@@ -24,7 +24,8 @@ _NO_CONTROLS: Final = dict.fromkeys([*range(0x20), *range(0x7F, 0xA0)], " ")
 
 class Column(NamedTuple):
     """
-    A column's title and kind. `right`: numbers. `whole`: never wrapped, for what is copied.
+    A column's title and kind. `right`: numbers. `whole`: never wrapped, for what is copied; in the
+    first column a value that leaves no room for the others has a line of its own.
 
     `text`: sentences; only the last column. `grouped`, from the left: on a terminal a value is
     written only where the row above has another, there or further left. `colors`: SGR codes of
@@ -85,6 +86,10 @@ def for_terminal(
         shown = _without_repeats(columns, row, above)
         codes = [column.colors.get(cell, "") for column, cell in zip(columns, row, strict=True)]
         wrapped = [[*_wrapped(cell, size)] for cell, size in zip(shown, widths, strict=True)]
+        if columns and columns[0].whole and display_width(shown[0]) > widths[0]:
+            code = codes[0] if color else ""
+            yield _joined(columns[:1], [shown[0]], [0], [code])
+            wrapped[0] = []
         for cells in zip_longest(*wrapped[:beside], fillvalue=""):
             yield _joined(columns[:beside], cells, widths, codes if color else plain)
         yield from (" " * INDENT + line for lines in wrapped[beside:] for line in lines if line)
@@ -105,6 +110,9 @@ def _fit(columns: Sequence[Column], widths: list[int], width: int) -> int:
     while sum(widths[:beside]) + gaps > width:
         wide = [place for place, least in soft.items() if widths[place] > least]
         if not wide:
+            others = sum(widths[1:beside]) + gaps
+            if columns and columns[0].whole:
+                widths[0] = min(widths[0], max(width - others, display_width(columns[0].title)))
             break
         widths[max(wide, key=lambda place: widths[place])] -= 1
     return beside
@@ -129,6 +137,19 @@ def _joined(
         shown = f"\x1b[{code}m{cell}\x1b[0m" if code and cell else cell
         parts.append(f"{pad}{shown}" if column.right else f"{shown}{pad}")
     return _GAP.join(parts).rstrip()
+
+
+def wrapped_text(text: str, stream: TextIO | None) -> str:
+    """Return a sentence in lines that a terminal has room for, in one for anything else."""
+    if stream is None or not stream.isatty():
+        return text
+    from shutil import get_terminal_size
+
+    width = get_terminal_size().columns
+    if display_width(text) <= width:
+        return text
+    first, *rest = _wrapped(text, width - INDENT)
+    return "\n".join([first, *(" " * INDENT + line for line in rest)])
 
 
 def _wrapped(text: str, width: int) -> Iterator[str]:

@@ -4,16 +4,17 @@ Why a message that was handled has no answer, in words.
 Rule 1: pure; an outcome is its receiver's own: what is in none of ours is told as it is.
 """
 
-import json
 from collections.abc import Mapping
 from typing import Any, Final
+
+from wakebus.plugin.cli.facts_text import outcome_text
 
 
 def why_no_answer(outcome: Mapping[str, Any] | None) -> str:
     """Return an outcome without an answer in words; what is in none of ours, as it is."""
     turn = outcome.get("turn") if outcome else None
     if not isinstance(turn, dict) or not (how := turn.get("error") or turn.get("note")):
-        return _why_no_turn(outcome or {}) or json.dumps(outcome, ensure_ascii=False)
+        return _why_no_turn(outcome or {}) or outcome_text(outcome or {})
     said = str(turn.get("stderr") or turn.get("stdout") or "").strip()
     return f"the agent: {how}" + (f": {said[-500:]}" if said else "")
 

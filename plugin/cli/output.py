@@ -194,6 +194,13 @@ def agreed(question: str) -> bool | None:
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
+def echo_sentence(text: str) -> None:
+    """Print a sentence that holds a peer's words, in lines that fit the terminal."""
+    from wakebus.broker.system.text_table import wrapped_text
+
+    echo(wrapped_text(one_line(text), sys.stdout))
+
+
 def safe(text: str) -> str:
     """Return a peer's text without what could steer this terminal."""
     if text.isascii() and text.replace("\n", "").isprintable():

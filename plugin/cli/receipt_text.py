@@ -4,13 +4,13 @@ A receipt in words.
 Rule 1: an outcome is its receiver's own: whatever is in it, nothing raises.
 """
 
-import json
 import time
 from collections.abc import Mapping
 from typing import Any
 
 from wakebus.broker.protocol.outcome import left_open
 from wakebus.broker.protocol.receipt import Receipt
+from wakebus.plugin.cli.facts_text import outcome_text
 
 
 def goes_out(not_before: float) -> str:
@@ -24,7 +24,7 @@ def sentence(receipt: Receipt) -> str:
     """Return the receipt in words."""
     again = " (again: this id or key was sent before)" if receipt.duplicate else ""
     if receipt.state == "handled":
-        outcome = f": {json.dumps(receipt.outcome, ensure_ascii=False)}" if receipt.outcome else ""
+        outcome = f": {outcome_text(receipt.outcome)}" if receipt.outcome else ""
         pending = f"; {words}" if (words := left_open(receipt.outcome)) else ""
         return f"handled {receipt.id}{again}{pending}{outcome}"
     why = f", {receipt.why}" if receipt.why else ""

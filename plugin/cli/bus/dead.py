@@ -8,7 +8,6 @@ left alone.
 
 import argparse
 import itertools
-import json
 import os
 import re
 from collections.abc import Iterable, Iterator
@@ -23,6 +22,7 @@ from wakebus.plugin import sender_identity
 from wakebus.plugin.cli import notify
 from wakebus.plugin.cli.bus.trace_text import trace_lines
 from wakebus.plugin.cli.command import Command, add_action
+from wakebus.plugin.cli.facts_text import facts_text, outcome_text
 from wakebus.plugin.cli.output import (
     FAILED,
     OK,
@@ -179,10 +179,10 @@ def run_show(args: argparse.Namespace) -> int:
         return OK
     lines = [*trace_lines([one], args.id), f"  reason: {one.get('reason', '')}"]
     if one.get("outcome"):
-        lines.append(f"  outcome: {json.dumps(one['outcome'], ensure_ascii=False)}")
+        lines.append(f"  outcome: {outcome_text(one['outcome'])}")
     text = body.pop("text", "")
     if more := {key: value for key, value in body.items() if key not in ("type", "channel")}:
-        lines.append(f"  body: {json.dumps(more, ensure_ascii=False)}")
+        lines.append(f"  body: {facts_text(more)}")
     echo("\n".join([*map(one_line, lines), "", text]))
     return OK
 

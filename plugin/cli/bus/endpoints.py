@@ -11,7 +11,7 @@ from wakebus.plugin.cli.command import Command
 from wakebus.plugin.cli.output import Parser, echo, echo_json, echo_table
 
 COLUMNS: Final = (
-    Column("ENDPOINT"),
+    Column("ENDPOINT", whole=True),
     Column("STATE", colors={"live": "32", "silent": "33"}),
     Column("PID", right=True),
     Column("QUEUED", right=True),

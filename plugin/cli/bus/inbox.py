@@ -16,7 +16,15 @@ from wakebus.broker.system.text_table import Column
 from wakebus.plugin.cli import notify
 from wakebus.plugin.cli.bus.dead import age_text
 from wakebus.plugin.cli.command import Command
-from wakebus.plugin.cli.output import OK, Parser, Usage, echo, echo_json, echo_table, one_line
+from wakebus.plugin.cli.output import (
+    OK,
+    Parser,
+    Usage,
+    echo,
+    echo_json,
+    echo_sentence,
+    echo_table,
+)
 from wakebus.plugin.cli.when import moment_text
 
 COLUMNS: Final = (
@@ -66,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
         whose = [] if args.endpoint else [WHOSE]
         echo_table((*whose, *COLUMNS), [[one["to"]] * len(whose) + _row(one) for one in found])
         for line in (*held_up(found), *_why_lines(found)):
-            echo(one_line(line))
+            echo_sentence(line)
     else:
         of = f" for {args.endpoint}" if args.endpoint else ""
         echo(f"nothing is {'uncertain' if args.uncertain else 'there'}{of}")

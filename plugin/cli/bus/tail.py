@@ -26,6 +26,7 @@ from wakebus.plugin.cli import notify
 from wakebus.plugin.cli.bus.broker_presence import BrokerPresence
 from wakebus.plugin.cli.bus.trace_text import clock_text
 from wakebus.plugin.cli.command import Command
+from wakebus.plugin.cli.facts_text import facts_text
 from wakebus.plugin.cli.output import OK, Parser, colored, echo
 from wakebus.plugin.rules.sanitize import sanitize_line
 
@@ -169,7 +170,7 @@ def _rest(event: Event) -> str:
         return f"{fields.get('id')} {pair} until {clock}: {fields.get('reason')}"
     stamps = {"type": event.topic, "src": event.topic.partition(".")[0]}
     rest = {k: v for k, v in fields.items() if k != "ts" and (k not in stamps or stamps[k] != v)}
-    return json.dumps(rest, ensure_ascii=False) if rest else ""
+    return facts_text(rest)
 
 
 def _message(fields: dict[str, Any]) -> str:

@@ -80,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
     echo(f"\ncourier: {courier_words(courier, at)}")
     echo(f"settings: {settings_words(str(own), elsewhere(courier, own))}")
     if args.word is None:
-        echo("One platform: wakebus channels PLATFORM. Try the credentials: wakebus channels check")
+        echo("One platform: wakebus channels PLATFORM\nTry the credentials: wakebus channels check")
     return OK
 
 

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wakebus.broker.system.text_table import Column, for_terminal, text_table
+from wakebus.broker.system.standard_files import takes_color
+from wakebus.broker.system.text_table import Column, for_terminal, text_table, wrapped_text
 from wakebus.broker.system.text_width import display_width
 
 COLUMNS = (
@@ -137,3 +138,49 @@ def test_nothing_is_lost(rows: list[list[str]], width: int) -> None:
     fixed = max([2, *(display_width(row[0]) for row in rows)])
     fixed += max([3, *(display_width(row[1]) for row in rows)])
     assert not wide or fixed + 3 * 8 + 4 > width
+
+
+def test_what_is_copied_is_whole() -> None:
+    """An id or a name that leaves no room for the others has a line of its own."""
+    columns = (Column("ENDPOINT", whole=True, colors={}), Column("STATE"), Column("QUEUED", True))
+    rows = [["x" * 64, "live", "3"], ["b", "away", "0"]]
+    shown = list(for_terminal(columns, rows, 60, color=False))
+    assert shown[1] == "x" * 64 and shown[2].split() == ["live", "3"]
+    assert shown[3].split() == ["b", "away", "0"] and max(map(len, shown[2:])) <= 60
+    assert shown[0].index("STATE") == shown[2].index("live") == shown[3].index("away")
+    wide = list(for_terminal(columns, rows, 120, color=False))
+    assert wide[1].split() == ["x" * 64, "live", "3"]
+
+
+@pytest.mark.parametrize(
+    ("environ", "coloured"),
+    [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False), ({"NO_COLOR": ""}, True)],
+)
+def test_who_gets_colour(
+    environ: dict[str, str], coloured: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A terminal that knows it, and whose user has nothing against it."""
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    stream = io.StringIO()
+    assert not takes_color(stream) and not takes_color(None)
+    monkeypatch.setattr(stream, "isatty", lambda: True)
+    assert takes_color(stream) is coloured
+    assert ("\x1b[" in text_table(COLUMNS, ROWS, stream)) is coloured
+    stream = io.StringIO()
+    stream.close()
+    assert not takes_color(stream)
+
+
+def test_a_sentence_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a terminal in its width, indented; elsewhere in one line."""
+    monkeypatch.setenv("COLUMNS", "40")
+    stream = io.StringIO()
+    text = "word " * 20 + "end"
+    assert wrapped_text(text, stream) == text == wrapped_text(text, None)
+    monkeypatch.setattr(stream, "isatty", lambda: True)
+    lines = wrapped_text(text, stream).splitlines()
+    assert max(map(len, lines)) <= 40 and lines[1].startswith("    word")
+    assert " ".join(" ".join(lines).split()) == text

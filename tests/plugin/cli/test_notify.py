@@ -91,7 +91,7 @@ def test_wait_tells_the_outcome(desk: Desk, name: str, listen: Listen) -> None:
     listen(name)
     done = desk.notify("--to", name, "--from", "ci", "--wait", "30", "hi")
     assert done.status == 0 and done.out.startswith("handled ")
-    assert '"rule": "none"' in done.out
+    assert ": rule none" in done.out
     receipt = desk.notify("--to", name, "--from", "ci", "--wait", "30", "--json", "hi").json
     assert receipt["state"] == "handled" and receipt["outcome"]["rule"] == "none"
 

@@ -61,7 +61,7 @@ def test_show(desk: Desk, name: str) -> None:
     out = desk.wakebus("dead", "show", id).out
     head, *rest = out.splitlines()
     assert head.startswith(f"{id}  ci (claimed) → {name}  t  dead")
-    assert "  reason: cancelled by ci" in rest and '  body: {"more": {"k": 1}}' in rest
+    assert "  reason: cancelled by ci" in rest and "  body: more (k 1)" in rest
     assert rest[-1] == "two" and "\x1b" not in out
     found = desk.wakebus("dead", "show", id, "--json").json
     assert found["body"] == body and found["reason"] == "cancelled by ci"
@@ -88,7 +88,7 @@ def test_what_its_receiver_refused(desk: Desk, name: str, listen: Listen) -> Non
         listener.shows(f"Not delivered: your message {name} to {name} is a dead letter")
         listener.shows(f"wakebus dead retry {name}")
         shown = desk.wakebus("dead", "show", name).out
-        assert "  reason: no such tool" in shown and '  outcome: {"rule": "none"}' in shown
+        assert "  reason: no such tool" in shown and "  outcome: rule none" in shown
         done = desk.wakebus("dead", "retry", name, "--from", "me")
         assert (done.status, done.out) == (0, f"retried: {name}\n")
         assert bus.wait(name, 30).state == "handled"

@@ -74,7 +74,7 @@ def test_events_one_line_each(desk: Desk, tail: Callable[..., Tail], name: str) 
         bus.publish(f"{name}.b")
         lines = one.shows(f"{name}.b\n").splitlines()
     assert len(lines) == 2 and re.fullmatch(rf"\d\d:\d\d:\d\d\.\d{{3}}  {name}\.b", lines[1])
-    assert '"x": 2' in lines[0] and '"type": "other"' in lines[0] and "ts" not in lines[0]
+    assert lines[0].endswith("  type other, x 2, text two lines") and "ts" not in lines[0]
     assert not {"\x1b", "\u202e"} & set(lines[0])
     assert one.end() == 0 and "Traceback" not in one.errors
 
@@ -221,7 +221,7 @@ def test_gaps_and_odd_events_in_words() -> None:
         "gap": {"topic": "a.b", "pub": pub, "missed": 3, "n": 9}
     }
     assert plain(Event("a", pub, 1, {"ts": 1e300, "type": "a", "src": "a"})).startswith("--:--")
-    assert plain(Event("a", pub, 1, {"ts": -1e9, "x": None})).endswith('"x": null}')
+    assert plain(Event("a", pub, 1, {"ts": -1e9, "x": None})).endswith("  x none")
     assert len(plain(Event("a", pub, 1, {"x": "x" * 60_000}))) < 2_200
     dead = {"id": "i", "from": "a", "to": "b", "type": "ack", "state": "dead", "reason": "old"}
     loop = {"id": "i", "from": "a", "to": "b", "reason": "too much", "until": 0.0}
