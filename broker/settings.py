@@ -108,11 +108,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ] = 1800.0
     flood_turns: Annotated[
         int,
-        _number(
-            "turns",
-            "turns that a session may begin in a window; then it rests. Read by listeners and"
-            " Hermes, where they start",
-        ),
+        _number("turns", "turns that a session may begin in a window; then it rests"),
     ] = 5
     flood_window_s: Annotated[
         float,

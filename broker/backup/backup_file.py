@@ -48,6 +48,12 @@ class StoreCounts(NamedTuple):
     waiting: int
     dead: int
 
+    def in_words(self, when: str = "yet") -> str:
+        """Return the numbers for people. `when`: not handled when."""
+        letters = f"{self.dead} dead letter{'s' * (self.dead != 1)}"
+        messages = f"{self.messages} message{'s' * (self.messages != 1)}"
+        return f"{messages} ({self.waiting} not handled {when}, {letters})"
+
 
 def count_messages(folder: Path) -> StoreCounts:
     """Return what the store in `folder` holds, none where there is none. Raises BackupError."""

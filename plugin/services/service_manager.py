@@ -103,6 +103,8 @@ def is_active(unit: ServiceUnit) -> bool:
 
 def put_unit(unit: ServiceUnit, *, start: bool) -> None:
     """Write a unit and let it take effect. Raises CannotInstall."""
+    if ON_MACOS and not unit.changed and is_active(unit):
+        return  # launchd refuses to load twice
     if unit.changed:
         user_files.write_file(unit.path, unit.text)
     for command in enable_commands(unit, start=start):

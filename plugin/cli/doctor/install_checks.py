@@ -20,23 +20,28 @@ def check_commands() -> Iterator[Finding]:
     """Every command of wakebus is on PATH, and is that of this installation."""
     own = Path(sys.argv[0]).resolve().parent
     found = {name: shutil.which(name) for name in COMMANDS}
-    if missing := [name for name, path in found.items() if path is None]:
+    # What is nowhere is no matter of PATH: `check_files` says what became of it.
+    if missing := [name for name, path in found.items() if not path and (own / name).exists()]:
         yield Finding("wrong", f"not on PATH: {', '.join(missing)}", f'export PATH="{own}:$PATH"')
     for name, path in found.items():
-        if path and is_foreign(name, path):
+        if not path or (Path(path).parent == own and is_foreign(name, path)):
+            continue  # told by `check_files`
+        if is_foreign(name, path):
             step = f'export PATH="{own}:$PATH"'
             yield Finding("wrong", f"{name} on PATH is {path}, which is not wakebus's", step)
-        elif path and Path(path).resolve().parent != own:
+        elif Path(path).resolve().parent != own:
             yield Finding("note", f"{name} on PATH is {path}, not that in {own}")
     yield Finding("ok", f"wakebus {__version__} in {own}, Python {sys.version.partition(' ')[0]}")
 
 
 def check_files() -> Iterator[Finding]:
     """Every file of this installation is there, and no other package owns one too."""
-    faults, repair = look_at_files()
-    for fault in faults:
-        yield Finding("note" if fault.state == "shared" else "wrong", fault.says, repair)
-    if not faults:
+    found = look_at_files()
+    if found.broken:
+        yield Finding("wrong", "; ".join(one.says for one in found.broken), found.repair)
+    if found.at_stake:
+        yield Finding("note", "; ".join(one.says for one in found.at_stake), found.repair)
+    if not found.faults:
         yield Finding("ok", "no file is missing, or owned by another package too")
 
 

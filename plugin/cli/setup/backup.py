@@ -41,10 +41,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         echo_json({"file": str(args.file), "bytes": size, **counts._asdict()})
     else:
-        echo(
-            f"{args.file}: {counts.messages} messages ({counts.waiting} not handled yet, "
-            f"{counts.dead} dead letters), {size / 1024:,.0f} KiB, checked"
-        )
+        echo(f"{args.file}: {counts.in_words()}, {size / 1024:,.0f} KiB, checked")
         echo(f"The way back: wakebus restore {args.file}")
     return OK
 

@@ -41,16 +41,13 @@ def run(args: argparse.Namespace) -> int:
 
 def _lines(found: Restored) -> Iterator[str]:
     counts, made = found.counts, time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(found.made))
-    yield (
-        f"{bus_dir()} is as it was at {made}: {counts.messages} messages ({counts.waiting} not "
-        f"handled then, {counts.dead} dead letters)"
-    )
+    yield f"{bus_dir()} is as it was at {made}: {counts.in_words('then')}"
     if found.kept:
         yield f"The store that was here: {found.kept}"
     if counts.waiting:
         yield (
-            f"Those {counts.waiting} are delivered again, labelled as redelivered, also where they "
-            "were handled since."
+            f"What was not handled then ({counts.waiting}) is delivered again, labelled as "
+            "redelivered, also where it was handled since."
         )
     yield "Start the bus: hermes-busd start"
 

@@ -16,6 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from wakebus.adapters.base import COURIER
 from wakebus.broker import Client
 from wakebus.broker.backup.backup_file import BackupError, count_messages
 from wakebus.broker.errors import Refused, WakebusError
@@ -138,6 +139,8 @@ def _others(ours: set[int | None]) -> list[str]:
             held = [one for one in client.list() if one["state"] == "live" and one.get("pid")]
     except WakebusError:
         return []
+    # A courier is the broker's own child, or one of `ours`.
+    ours |= {one["pid"] for one in held if one["name"] == COURIER}
     return [f"{one['name']} (pid {one['pid']})" for one in held if one["pid"] not in ours]
 
 
@@ -188,10 +191,7 @@ def _loss(folder: Path) -> str:
         counts = count_messages(folder)
     except BackupError as exc:
         return f"(what is in it cannot be told: {exc.text})"
-    return (
-        f"with {counts.messages} messages ({counts.waiting} not handled yet, "
-        f"{counts.dead} dead letters)"
-    )
+    return f"with {counts.in_words()}"
 
 
 def _do(plan: UninstallPlan, faults: list[str]) -> Iterator[str]:

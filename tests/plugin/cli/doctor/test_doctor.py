@@ -111,3 +111,13 @@ def test_a_command_on_path_that_is_another_packages(own_desk: Desk) -> None:
     done = own_desk.wakebus("doctor", env={"PATH": path})
     assert done.status == 1
     assert f"wrong: commands: hermes-busd on PATH is {folder}/hermes-busd, which is not" in done.out
+
+
+def test_what_is_gone_is_no_matter_of_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """HERMES-1.2: no folder is named to be put on PATH that is there already."""
+    (tmp_path / "wakebus").write_text("#!/bin/sh\n")
+    (tmp_path / "wakebus").chmod(0o700)
+    monkeypatch.setattr("sys.argv", [str(tmp_path / "wakebus")])
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(install_checks, "is_foreign", lambda *_: False)
+    assert [one.state for one in install_checks.check_commands()] == ["ok"]

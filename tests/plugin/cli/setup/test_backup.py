@@ -12,7 +12,7 @@ def test_there_and_back(own_desk: Desk, tmp_path: Path) -> None:
     file = tmp_path / "bus.backup"
     done = own_desk.wakebus("backup", str(file))
     assert (done.status, done.err) == (0, "")
-    assert "1 messages (1 not handled yet, 0 dead letters)" in done.out
+    assert "1 message (1 not handled yet, 0 dead letters)" in done.out
     assert f"The way back: wakebus restore {file}" in done.out
     again = own_desk.wakebus("backup", str(file))
     assert again.status == 1 and "exists; nothing is overwritten" in again.err
@@ -23,7 +23,7 @@ def test_there_and_back(own_desk: Desk, tmp_path: Path) -> None:
     own_desk.run("hermes-busd", "stop")
     done = own_desk.wakebus("restore", str(file))
     assert done.status == 0 and "hermes-busd start" in done.out
-    assert "Those 1 are delivered again, labelled as redelivered" in done.out
+    assert "What was not handled then (1) is delivered again, labelled as redelivered" in done.out
     own_desk.start()
     shown = own_desk.wakebus("inbox", "worker").out
     assert "kept" in shown and "lost" not in shown

@@ -88,7 +88,7 @@ def test_a_person_is_asked_and_for_the_folder_again(desk: Desk) -> None:
     for answers in (b"\n", b"n\n", b"y\nn\n"):
         status, said = at_terminal(desk, answers, "--purge")
         assert status == 1 and "nothing was done" in said and running(broker)
-    assert "with 1 messages (1 not handled yet, 0 dead letters), for good? [y/N]" in said
+    assert "with 1 message (1 not handled yet, 0 dead letters), for good? [y/N]" in said
     status, said = at_terminal(desk, b"y\ny\n", "--purge")
     assert status == 0 and not (desk.root / "bus").exists(), said
     status, said = at_terminal(desk, b"", "--purge")
@@ -127,6 +127,18 @@ def test_other_buses_and_programs_are_left_alone(desk: Desk) -> None:
     assert not (desk.root / "bus").exists() and not theirs.ended
     theirs.end()
     other.close()
+
+
+def test_the_courier_goes_with_the_broker(desk: Desk) -> None:
+    """HERMES-1.3: it is nobody else who would keep the folder from being deleted."""
+    desk.env["WAKEBUS_SERVICES"] = "true"
+    desk.start()
+    with desk.client() as bus:
+        until(lambda: [one for one in bus.list() if one["name"] == "courier" and "pid" in one])
+    done = desk.wakebus("uninstall", "--purge", "--yes")
+    assert (done.status, done.err) == (0, "") and not (desk.root / "bus").exists()
+    assert "Still there" not in done.out
+    until(lambda: not desk.left())
 
 
 def test_not_from_a_turn(desk: Desk) -> None:
