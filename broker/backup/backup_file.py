@@ -26,7 +26,7 @@ from wakebus.broker.system.lock_file import STORE_FILE
 # on their way. Logs, sockets and what is made anew are no part of a bus.
 SINGLE_FILES: Final = ("wakebus.toml",)
 DATABASES: Final = ("courier.db",)
-FOLDERS: Final = ("context", "files")
+FOLDERS: Final = ("context", "conversations", "files")
 
 TABLES: Final = (
     "CREATE TABLE backup (made REAL NOT NULL, version TEXT NOT NULL)",

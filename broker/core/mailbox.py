@@ -77,6 +77,10 @@ class Mailbox:
         first = next(busy, lane.waiting[0])
         return None if first is entry else first
 
+    def first_in_hand(self, entry: MailboxEntry) -> MailboxEntry | None:
+        """Return the first of its lane that the holder has, None for none."""
+        return next(iter(self._lanes[entry.lane].out.values()), None)
+
     def held_up(self) -> list[tuple[MailboxEntry, int]]:
         """Return what was put off or is tried again, with how many wait behind it; most first."""
         waiting = (

@@ -33,7 +33,7 @@ FILES: Final = (
     "console-*.log*",
     ".*.draft",
 )
-FOLDERS: Final = ("context", "files", "tmp")
+FOLDERS: Final = ("context", "conversations", "files", "tmp")
 
 
 def purge_folder(folder: Path) -> list[str]:

@@ -46,7 +46,9 @@ def waits_behind(hub: Hub, name: str, id: str) -> Row:
     if blocker is None:
         return {}
     assert endpoint is not None
-    why = blocker.deferred or (held_text(hub, endpoint, blocker) if blocker.out else "")
+    # Of a full lane the one before it may wait here, for those that the holder has.
+    held = blocker if blocker.out else endpoint.mailbox.first_in_hand(blocker)
+    why = blocker.deferred or (held_text(hub, endpoint, held) if held else "")
     return {"behind": blocker.id, **({"behind_why": why} if why else {})}
 
 

@@ -90,6 +90,19 @@ def test_a_busy_session(broker: Broker, peers: MakePeer) -> None:
     assert waiting(peer, id) == ""
 
 
+def test_behind_a_lane_that_rests(broker: Broker, peers: MakePeer) -> None:
+    """PROTOCOL-9.11, PROTOCOL-10.13: also where its receiver has as many of the lane as it may."""
+    peer, holder = peers(broker), peers(broker)
+    holder.register("e")
+    for _ in range(66):
+        peer.send("e", **DIRECTIVE)
+    for _ in range(64):
+        holder.say("got", holder.take(), more=True, why=FLOOD, for_s=50)
+    last = peer.send("e", **DIRECTIVE)["id"]
+    error = peer.error("wait", id=last, state="handled", timeout=0)
+    assert error.data["behind_why"].startswith("resting ") and FLOOD in error.text
+
+
 def test_a_receiver_that_is_frozen(make_broker: MakeBroker, peers: MakePeer) -> None:
     """PROTOCOL-9.11: it is there, and says nothing: that is another thing than away."""
     broker = make_broker(stale_s=0.3)

@@ -146,6 +146,8 @@ def test_the_files_beside_the_store(folder: Path, tmp_path: Path) -> None:
     """PROTOCOL-8.15: the courier's, notes, copies of files, settings; no link, no log."""
     (folder / "context").mkdir()
     (folder / "context" / "worker.jsonl").write_text("{}\n")
+    (folder / "conversations").mkdir()
+    (folder / "conversations" / "worker.json").write_text("{}\n")
     (folder / "files").mkdir()
     (folder / "files" / "a.bin").write_bytes(b"\0\xff")
     (folder / "files" / "link").symlink_to("/etc/passwd")
@@ -158,7 +160,8 @@ def test_the_files_beside_the_store(folder: Path, tmp_path: Path) -> None:
     write_backup(folder, tmp_path / "b")
     courier.close()
     found = restore_backup(tmp_path / "b", tmp_path / "bus")
-    assert found.files == ["context/worker.jsonl", "courier.db", "files/a.bin", "wakebus.toml"]
+    kept = ["context/worker.jsonl", "conversations/worker.json"]
+    assert found.files == [*kept, "courier.db", "files/a.bin", "wakebus.toml"]
     assert (tmp_path / "bus" / "files" / "a.bin").read_bytes() == b"\0\xff"
     with closing(sqlite3.connect(tmp_path / "bus" / "courier.db")) as db:
         assert db.execute("SELECT word FROM part").fetchall() == [("sent",)]

@@ -105,6 +105,8 @@ def test_purge_leaves_what_is_not_ours(desk: Desk) -> None:
     (folder / "files").symlink_to(mine)
     (folder / "context").mkdir()
     (folder / "context" / "worker.jsonl").write_text("{}\n")
+    (folder / "conversations").mkdir()
+    (folder / "conversations" / "worker.json").write_text("{}\n")
     done = desk.wakebus("uninstall", "--purge", "--yes")
     assert done.status == 0 and "but not files, notes.txt: not wakebus's" in done.out
     assert sorted(one.name for one in folder.iterdir()) == ["files", "notes.txt"]

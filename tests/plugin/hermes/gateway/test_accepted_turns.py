@@ -8,6 +8,7 @@ from fakes.broker import until
 from fakes.gateway import QUICK, Gateway
 from fakes.hermes import Town, dm, group
 from fakes.hermes_newer import Injector, make_newer
+from wakebus.broker.errors import TimedOut
 
 MakeGateway = Callable[..., Gateway]
 
@@ -275,6 +276,13 @@ def test_who_may_talk_is_known_from_their_admission(
     assert not place.may_talk(dm(user="u2"))
 
 
+def waits_for(gateway: Gateway, id: str) -> str:
+    """What `--wait` says that a message waits for (RULES-3.12)."""
+    with pytest.raises(TimedOut) as caught:
+        gateway.sender.wait(id, 0)
+    return str(caught.value.data.get("why", ""))
+
+
 # --- an emergency stop ------------------------------------------------------------------------
 
 
@@ -287,6 +295,7 @@ def test_nothing_new_begins_while_hermes_is_paused(
     gateway = make_gateway(CI, {"match_type": "note", "print": True}, inject=inject)
     id = gateway.send("do it", channel=DM1)
     until(lambda: any("paused" in str(step) for step in gateway.steps(id, "later")))
+    until(lambda: "Hermes is paused; again in " in waits_for(gateway, id))
     told = gateway.do("printed", type="note", channel="mattermost:dm2")
     assert told["actions"][0]["result"] == "sent" and inject.accepted == []
     why[0] = ""

@@ -10,6 +10,7 @@ from fakes.broker import until
 from fakes.gateway import Gateway
 from fakes.hermes import Platform, SendResult, Town, dm
 from wakebus.broker.errors import NotNow, NotRunning, TimedOut
+from wakebus.plugin.cli.no_answer import why_no_answer
 from wakebus.plugin.hermes.gateway.conversations import Conversation
 from wakebus.plugin.hermes.gateway.turn_end import Intervals
 
@@ -44,6 +45,32 @@ def test_a_person_interrupts(town: Town, gateway: Gateway) -> None:
     assert "a person stopped it; its text stays in the session's history" in gateway.failed(id)
     until(lambda: town.adapter.posts[-1][1] == "answer to wait")
     assert len(town.adapter.posts) == 2, "who stopped it needs no line about it (RULES-8.7)"
+
+
+def test_what_waits_for_a_turn_says_so(town: Town, gateway: Gateway) -> None:
+    """RULES-3.12: what goes on in the session, to who waits."""
+    town.held.clear()
+    town.say("HOLD mine", dm())
+    until(lambda: town.runner.turns and "HOLD mine" in town.runner.turns[-1])
+    id = gateway.send("after it", channel=DM1)
+
+    def why() -> str:
+        with pytest.raises(TimedOut) as caught:
+            gateway.sender.wait(id, 0)
+        return str(caught.value.data.get("why", ""))
+
+    until(lambda: why() == "its session in Hermes is busy: a turn runs there")
+    town.held.set()
+    assert gateway.outcome(id)["channel"]["result"] == "answered"
+
+
+def test_an_ask_without_a_channel_says_why_it_has_no_answer(gateway: Gateway) -> None:
+    """RULES-3.12: in words, with what to name."""
+    receipt, answer = gateway.sender.ask(gateway.name, "well?", type="ci", wait=30, sender="tester")
+    assert answer is None
+    assert "names neither channel nor session (--channel platform:chat_id, --session KEY)" in (
+        why_no_answer(receipt.outcome)
+    )
 
 
 def test_we_interrupt_nobody(town: Town, make_gateway: MakeGateway) -> None:

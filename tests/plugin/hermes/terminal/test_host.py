@@ -18,6 +18,7 @@ from fakes.hermes_cli import Cli
 from fakes.hermes_terminal import Terminal
 from fakes.host import deliver
 from wakebus.broker import Client, Refusal
+from wakebus.broker.errors import TimedOut
 from wakebus.broker.protocol.message import Message
 from wakebus.plugin.hermes.hooks import STEER
 from wakebus.plugin.hermes.host_api.private_terminal import PrivateTerminal
@@ -306,6 +307,24 @@ def test_our_turn_is_ended_when_its_message_is_cancelled(terminal: Terminal) -> 
     assert "error" not in terminal.do("next", type="do")["turn"]
 
 
+def waits_for(terminal: Terminal, id: str) -> str:
+    """What `--wait` says that a message waits for, without its time."""
+    with pytest.raises(TimedOut) as caught:
+        terminal.sender.wait(id, 0)
+    why = str(caught.value.data.get("why", ""))
+    assert why in str(caught.value)
+    return why.partition("; again in ")[0]
+
+
+def test_what_waits_for_a_persons_turn_says_so(terminal: Terminal) -> None:
+    """RULES-3.12: where its sender looks, and no longer once it has begun."""
+    hold(terminal)
+    id = terminal.send("after it", type="do")
+    until(lambda: waits_for(terminal, id) == "Hermes is in another turn; see the terminal")
+    terminal.cli.agent.go.set()
+    assert "error" not in terminal.outcome(id)["turn"]
+
+
 # --- of 0.20 and later ----------------------------------------------------------------------------
 
 
@@ -318,5 +337,6 @@ def test_no_turn_begins_while_hermes_is_paused(
     ids = [terminal.send("later", type=type) for type in ("do", "now")]
     until(lambda: all("paused" in str(terminal.sender.trace(id)) for id in ids))
     assert terminal.turn("mine").startswith("mine")
+    until(lambda: waits_for(terminal, ids[0]) == "Hermes is paused")
     why[0] = ""
     assert all("error" not in terminal.outcome(id)["turn"] for id in ids)
