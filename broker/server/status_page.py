@@ -13,6 +13,7 @@ from typing import Any, Final
 from wakebus.broker.system.text_table import Column, text_table, wrapped_text
 
 COURIER: Final = "courier"
+STARTING_S: Final = 15.0  # a courier is there within 2 s of its broker, 6 s under load (measured)
 NEARLY_FULL: Final = 0.9  # from here on ended messages are deleted early (PROTOCOL-8.7)
 
 _COLUMNS: Final = (
@@ -39,7 +40,7 @@ def status_page(data: dict[str, Any]) -> str:
         *_of_store(data),
         *(_paused(one) for one in data.get("paused", ())),
         *(_held_up(one) for one in data["endpoints"] if one.get("held_up")),
-        *(line for one in data["endpoints"] for line in _of_endpoint(one, data["folder"])),
+        *(line for one in data["endpoints"] for line in _of_endpoint(one, data)),
         *(_set_aside(name, data["folder"]) for name in data["set_aside"]),
         "",
     ]
@@ -62,13 +63,15 @@ def _of_store(data: Mapping[str, Any]) -> Iterator[str]:
         yield f"LOST:     {lost} notices: their mailboxes are full (QUEUED): wakebus inbox NAME"
 
 
-def _of_endpoint(one: Mapping[str, Any], folder: str) -> Iterator[str]:
+def _of_endpoint(one: Mapping[str, Any], data: Mapping[str, Any]) -> Iterator[str]:
     name, state, pid, queued = one["name"], one["state"], one.get("pid"), one["queued"]
     if state == "silent":
         cure = f"if it is stopped: kill -CONT {pid}" if pid else f"wakebus listen {name}"
         yield f"SILENT:   {name}, not heard for {one.get('beat_age_s', 0):.0f} s; {cure}"
     elif state == "away" and name == COURIER:
-        yield f"AWAY:     the courier, see {folder}/courier.log; to go on: hermes-busd restart"
+        if data["uptime_s"] >= STARTING_S:
+            log = f"{data['folder']}/courier.log"
+            yield f"AWAY:     the courier, see {log}; to go on: hermes-busd restart"
     elif state == "away" and queued:
         yield f"AWAY:     {name}, {queued} waiting: wakebus listen {name}, or start its Hermes"
 

@@ -10,7 +10,7 @@ GOOD: dict[str, Any] = {
     "pid": 1,
     "version": "0.1.0",
     "protocol": 1,
-    "uptime_s": 5.0,
+    "uptime_s": 500.0,
     "router": "ipc:///x",
     "folder": "/b",
     "messages": 3,
@@ -40,6 +40,11 @@ def test_what_is_good_is_no_mark() -> None:
     calm = [endpoint("a", "away"), endpoint("b", "live", 9, pid=2, beat_age_s=1.0)]
     assert marks({**GOOD, "endpoints": calm}) == []
     assert "wakebus listen NAME" in status_page(GOOD)
+
+
+def test_a_courier_that_is_being_started() -> None:
+    """For the broker's first seconds it is away and nothing is wrong."""
+    assert marks({**GOOD, "uptime_s": 1.0, "endpoints": [endpoint("courier", "away")]}) == []
 
 
 @pytest.mark.parametrize(
