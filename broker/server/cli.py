@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from wakebus.broker import __version__, paths
 from wakebus.broker.address import read_address
@@ -32,6 +32,8 @@ def main(argv: list[str] | None = None) -> int:
     open_missing_files()
     try:
         args = _parser().parse_words(sys.argv[1:] if argv is None else argv)
+        if args.broker_verb not in ("stop", "restart"):  # the step that is named
+            _tell_other_version()
         return int(args.run(args))
     except WakebusError as exc:
         step = [exc.data["step"]] if exc.data.get("step") else []
@@ -103,12 +105,18 @@ def start(args: argparse.Namespace) -> int:
     if not spawned and not _answers():
         raise _mute(folder, f"the broker in {folder} does not answer within {ASK_S:g} s")
     print_line(f"broker running (pid {pid}) in {folder}")
-    _tell_other_version(read_address(folder))
     return 0
 
 
-def _tell_other_version(address: dict[str, Any]) -> None:
-    if note := version_note(address):
+def _tell_other_version() -> None:
+    """Say it where a broker of another version runs, as `wakebus` does (plugin/cli/output.py)."""
+    from wakebus.broker.system.lock_file import lock_holder
+
+    try:
+        note = version_note(read_address(paths.bus_dir()))
+    except WakebusError:  # none runs, or none may be believed
+        return
+    if note and lock_holder(paths.bus_dir()) is not None:
         print_line(note, error=True)
 
 
@@ -331,8 +339,6 @@ def status(args: argparse.Namespace) -> int:
             data = client.status()
     except (NotRunning, TimedOut) as exc:
         raise exc if exc.data.get("step") else _mute(folder, exc.text) from exc
-    address = read_address(folder)
-    _tell_other_version(address)
-    data = {"running": True, "folder": str(folder), **address, **data}
+    data = {"running": True, "folder": str(folder), **read_address(folder), **data}
     print_line(json.dumps(data, indent=2) if args.json else status_page(data))
     return 0

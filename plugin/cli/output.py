@@ -51,7 +51,7 @@ _ENV_FILE: Final = "$HERMES_HOME/.env"
 def guarded(name: str, run: Callable[[argparse.Namespace], int], args: argparse.Namespace) -> int:
     """Run a command; an error that was raised on purpose becomes its text and exit status."""
     open_missing_files()
-    if getattr(args, "broker_verb", None) is None:  # hermes-busd says it itself
+    if getattr(args, "broker_verb", None) not in ("stop", "restart"):  # the step that is named
         _tell_other_version()
     try:
         status = int(run(args))

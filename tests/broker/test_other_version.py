@@ -81,6 +81,9 @@ COMMANDS = (
     ("hermes-busd status --json", 0),
     ("hermes-busd start", 0),
     ("wakebus broker status", 0),
+    ("wakebus status", 0),
+    ("wakebus version", 0),
+    ("wakebus logs", 0),
 )
 
 

@@ -10,10 +10,11 @@ from wakebus.plugin.cli.command import Command
 from wakebus.plugin.cli.output import OK, Parser, echo, echo_json
 
 EPILOG: Final = """\
-FILE is a new file (mode 0600; nothing is overwritten), there once it is complete and checked.
-In it: all messages that had a receipt when this began, with bodies; endpoints; dead letters; what
-the courier has sent; notes that wait for a turn; copies of files on their way; wakebus.toml.
-Not in it: logs, console-NAME.log, and what lies elsewhere (bus-rules.yaml, .env).
+FILE is a new file (mode 0600; nothing is overwritten), there once it is
+complete and checked. In it: all messages that had a receipt when this began,
+with bodies; endpoints; dead letters; what the courier has sent; notes that
+wait for a turn; copies of files on their way; wakebus.toml. Not in it: logs,
+console-NAME.log, and what lies elsewhere (bus-rules.yaml, .env).
 
 The way back: wakebus restore FILE
 

@@ -108,7 +108,7 @@ def _add_options(to: argparse.ArgumentParser) -> None:
 def run_list(args: argparse.Namespace) -> int:
     """Say into what wakebus can be installed."""
     for name, text in HARNESSES.items():
-        echo(f"wakebus install {name}   {text}")
+        echo(f"wakebus install {name:<9} {text}")
     return OK
 
 

@@ -34,14 +34,16 @@ DESCRIPTION: Final = (
 )
 EPILOG: Final = """\
 examples:
-  wakebus install service                                           the broker
-  wakebus install service listen worker-alpha --agent 'claude -p'   a listener in this folder, too
-  wakebus install service --dry-run                                 print the unit; change nothing
-  wakebus install service --uninstall                               stop and remove all of them
+  wakebus install service                    the broker
+  wakebus install service listen worker-alpha --agent 'claude -p'
+                                             and a listener, in this folder
+  wakebus install service --dry-run          print the unit; change nothing
+  wakebus install service --uninstall        stop and remove all of them
 
-A service gets PATH, HERMES_*, settings of wakebus and proxies of this shell, and what --env names;
-an agent's key, as ANTHROPIC_API_KEY, is no part of it by itself. Credentials of chats belong into
-$HERMES_HOME/.env. Run it again after a change of these.
+A service gets PATH, HERMES_BUS_ROOT, HERMES_HOME, the locale, settings of
+wakebus and proxies of this shell, and what --env names; an agent's key, as
+ANTHROPIC_API_KEY, is no part of it by itself. Credentials of chats belong
+into $HERMES_HOME/.env. After a change of these run it again.
 
 exit status: 0 done; 1 refused, or no service manager here; 2 usage"""
 _STEP: Final = "The units, for a machine with systemd (a login session) or launchd:"

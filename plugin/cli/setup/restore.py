@@ -12,12 +12,14 @@ from wakebus.plugin.cli.output import OK, Parser, echo, echo_json
 from wakebus.plugin.cli.setup.backup import file_name
 
 EPILOG: Final = """\
-The broker must be stopped (hermes-busd stop). The store that is here is kept under another name,
-and is replaced in one step; other files of the backup are taken where none of the name is here.
+The broker must be stopped (hermes-busd stop). The store that is here is kept
+under another name, and is replaced in one step; other files of the backup
+are taken where none of the name is here.
 
-The bus is then as it was: what was sent since the backup is not in it, and what waited then is
-delivered again, labelled as redelivered, also where it was handled since. Texts to chats that went
-out since may go out twice; not those that the courier here still remembers (for a day).
+The bus is then as it was: what was sent since the backup is not in it, and
+what waited then is delivered again, labelled as redelivered, also where it
+was handled since. Texts to chats that went out since may go out twice; not
+those that the courier here still remembers (for a day).
 
 exit status: 0 done; 1 nothing was restored, and why; 2 usage"""
 

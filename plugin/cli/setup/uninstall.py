@@ -39,12 +39,14 @@ from wakebus.plugin.services.service_manager import ServiceUnit
 END_S: Final = 20.0  # a listener gives its agents 2 s, and says goodbye to the broker
 
 EPILOG: Final = """\
-Stopped are the broker with its courier, listeners and couriers in terminals, and services; taken
-out are the plugin, hook and skill in Hermes, and the units of services. Messages stay in the bus's
-folder, unless --purge deletes it (a backup first: wakebus backup FILE). Your bus-rules.yaml, .env
-and the Python package stay; the command that removes the package is told.
+Stopped are the broker with its courier, listeners and couriers in terminals,
+and services; taken out are the plugin, hook and skill in Hermes, and the
+units of services. Messages stay in the bus's folder, unless --purge deletes
+it (a backup first: wakebus backup FILE). Your bus-rules.yaml, .env and the
+Python package stay; the command that removes the package is told.
 
-exit status: 0 done, or nothing to do; 1 not agreed, or something remained; 2 usage"""
+exit status: 0 done, or nothing to do; 1 not agreed, or something remained;
+2 usage"""
 
 
 class UninstallPlan(NamedTuple):
