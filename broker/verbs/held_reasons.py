@@ -21,7 +21,7 @@ AWAY: Final = "{} is away and gets it when it comes"
 SILENT: Final = (
     "{}, process {}, says nothing (stopped or frozen, if it is there); it gets it when it goes on"
 )
-IN_TURN: Final = "its session is in the turn on {}"
+IN_TURN: Final = "its session is in the turn on {} (wakebus cancel ends that)"
 
 
 def note_reason(endpoint: Endpoint, entry: MailboxEntry, reason: HeldReason, now: float) -> None:

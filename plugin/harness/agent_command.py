@@ -60,7 +60,7 @@ HARNESSES: Final = (
         "",
         f"--resume {PLACE}",
         prints=rf"^session_id: {_ID}$",
-        forgot="Session not found: {}",
+        forgot="{}",  # in the language of its user; after a turn its own line says the id
     ),
 )
 OTHER: Final = Harness("", "", "", "")
@@ -110,7 +110,8 @@ class AgentCommand:
     def instead(self, conversation: AgentConversation, stderr: str) -> AgentConversation | None:
         """Return how to begin what was no turn, None where it was one, for all that is known."""
         one, id = self.harness, conversation.id
-        if conversation.begun and one.forgot and one.forgot.format(id) in stderr:
+        forgot = one.forgot and one.forgot.format(id) in stderr and not self._printed(stderr)
+        if conversation.begun and forgot:
             return AgentConversation.new(one, id)
         if not conversation.begun and one.has and one.has.format(id) in stderr:
             return AgentConversation(id, begun=True)

@@ -59,8 +59,9 @@ class AgentConversations:
         conversation = kept.conversation if kept else new
         turn, stderr = self._once(session, conversation, run_line)
         told: dict[str, str] = {}
-        failed = not turn.well and not turn.cut_off
-        other = self._command.instead(conversation, stderr) if failed else None
+        # Hermes may exit with 0, and has said nothing then.
+        silent = not turn.answer and not turn.cut_off
+        other = self._command.instead(conversation, stderr) if silent else None
         if other is not None:
             if conversation.begun:
                 name, id = self._command.harness.name, conversation.id

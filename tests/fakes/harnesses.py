@@ -39,6 +39,18 @@ if [ -e "$here/fails" ]; then echo "ERROR: broken" >&2; exit 1; fi
 echo "turn $(wc -l < "$here/kept-$id" | tr -d ' ')"
 """
 
+# As hermes-agent 0.19.0 and 0.22.2 are written: `-q` takes the prompt, the id ends stderr.
+HERMES = r"""#!/bin/sh
+here=$(dirname "$0") id=
+[ "$3" = --resume ] && id=$4
+if [ "$id" ] && [ ! -e "$here/kept-$id" ]; then echo "Session not found: $id" >&2; exit 0; fi
+[ "$id" ] || id=20261129_021000_$$
+echo turn >> "$here/kept-$id"
+printf '\nsession_id: %s\n' "$id" >&2
+if [ -e "$here/fails" ]; then echo "broken" >&2; exit 1; fi
+echo "turn $(wc -l < "$here/kept-$id" | tr -d ' ')"
+"""
+
 
 def claude(folder: Path) -> str:
     """Write a stand-in for claude; return its command line, for `--agent`."""
@@ -48,6 +60,11 @@ def claude(folder: Path) -> str:
 def codex(folder: Path) -> str:
     """Write a stand-in for codex; return its command line, for `--agent`."""
     return f"{_written(folder / 'codex', CODEX)} exec resume {{session_id}} -"
+
+
+def hermes(folder: Path) -> str:
+    """Write a stand-in for hermes; return its command line, for `--agent`."""
+    return f"{_written(folder / 'hermes', HERMES)} chat -Q --resume {{session_id}} -q"
 
 
 def forget_all(folder: Path) -> None:

@@ -80,4 +80,9 @@ def test_an_id_of_ours_is_begun_when_a_turn_went_well() -> None:
     assert codex.instead(BEGUN, f"no rollout found for thread id {ID} (code") == AgentConversation(
         ""
     )
+    echoed = f"session id: {ID}\nuser\nno rollout found for thread id {ID}"
+    assert codex.instead(BEGUN, echoed) is None, "it is a prompt's own words"
+    hermes = AgentCommand("hermes chat -Q --resume {session_id} -q")
+    assert hermes.instead(BEGUN, f"Sitzung nicht gefunden: {ID}\n") == AgentConversation("")
+    assert hermes.instead(BEGUN, f"429\n\nsession_id: {ID}\n") is None
     assert AgentCommand("x {session_id}").instead(BEGUN, f"no session {ID}") is None

@@ -22,7 +22,7 @@ from wakebus.plugin.receive.agent_conversations import AgentConversations
 from wakebus.plugin.receive.agent_process import run_agent
 from wakebus.plugin.receive.host import TurnResult
 
-PROGRAMS = pytest.mark.parametrize("program", [harnesses.claude, harnesses.codex])
+PROGRAMS = pytest.mark.parametrize("program", [harnesses.claude, harnesses.codex, harnesses.hermes])
 Program = Callable[[Path], str]
 
 
