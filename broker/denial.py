@@ -66,6 +66,13 @@ KINDS: Final = (
 )
 
 
+def step_for_start() -> str:
+    """Return what to do where the system does not let a broker start here."""
+    if sandbox := current_sandbox():
+        return f"Start it outside of {sandbox.name}: hermes-busd start. {sandbox.step}"
+    return "Set HERMES_BUS_ROOT to a folder that you may write"
+
+
 def not_running(address: str, text: str, consequence: str) -> NotRunning:
     """Return the error `text; consequence`, or what keeps this process from asking `address`."""
     if denial := denial_of_connection(address):

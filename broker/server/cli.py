@@ -84,6 +84,7 @@ def add_verbs(parser: argparse.ArgumentParser) -> None:
 
 def start(args: argparse.Namespace) -> int:
     """Start the broker in the background, unless one runs."""
+    from wakebus.broker.denial import current_sandbox, step_for_start
     from wakebus.broker.server.process import prepare
     from wakebus.broker.system.lock_file import lock_holder
     from wakebus.broker.system.private_files import check_way
@@ -98,7 +99,7 @@ def start(args: argparse.Namespace) -> int:
             prepare(folder)
             problem = "" if _start_unit() else _spawn(folder)
             if problem and problem != "already_running":
-                raise WakebusError(problem)
+                raise WakebusError(problem, step=step_for_start() if current_sandbox() else "")
             spawned = not problem
         else:
             time.sleep(0.02)

@@ -10,6 +10,7 @@ import os
 import stat
 from pathlib import Path
 
+from wakebus.broker.denial import step_for_start
 from wakebus.broker.errors import WakebusError
 from wakebus.broker.folder_trust import refusal_of_way
 from wakebus.broker.system.durable_file import make_folders
@@ -33,7 +34,7 @@ def make_folder(folder: Path) -> None:
     except OSError as exc:
         raise CannotStart(
             f"the folder {folder} cannot be made: {exc.strerror}",
-            step="Set HERMES_BUS_ROOT to a folder that you may write",
+            step=step_for_start(),
         ) from exc
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
         raise CannotStart(f"{folder} is not a folder of this user")
@@ -68,9 +69,11 @@ def open_private(path: Path, mode: int) -> int:
         # NONBLOCK: a pipe of this name that nobody reads must not hold the start.
         descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
     except OSError as exc:
+        if exc.errno == errno.EROFS:
+            text = f"{path} cannot be opened: {exc.strerror}"
+            raise CannotStart(text, step=step_for_start()) from exc
         why = "it is a link" if path.is_symlink() else exc.strerror
-        step = "" if exc.errno == errno.EROFS else "; move it away"
-        raise CannotStart(f"{path} cannot be opened: {why}{step}") from exc
+        raise CannotStart(f"{path} cannot be opened: {why}; move it away") from exc
     found = os.fstat(descriptor)
     if not stat.S_ISREG(found.st_mode) or found.st_uid != os.getuid():
         os.close(descriptor)

@@ -185,3 +185,19 @@ def test_a_current_folder_that_is_gone(desk: Desk) -> None:
     script = "mkdir gone && cd gone && rmdir ../gone && exec notify-hermes --to x hi"
     done = desk.run("/bin/sh", "-c", script, env={"HERMES_BUS_ROOT": "x"})
     assert done.status == 1 and "'x' is relative, and the current folder is gone" in done.err
+
+
+def test_a_broker_that_may_not_start_in_a_sandbox(own_desk: Desk) -> None:
+    """PROTOCOL-1.22: it is to be started outside; a listener that would start it says so too."""
+    mark = {"CODEX_SANDBOX_NETWORK_DISABLED": "1"}
+    for words in (("hermes-busd", "start"), ("wakebus", "listen", "x")):
+        done = inside(own_desk, "socket", *words, env=mark)
+        assert done.status == 1 and "Start it outside of Codex's sandbox" in done.err
+        assert "Traceback" not in done.both
+
+
+def test_no_broker_is_seen_from_a_sandbox(own_desk: Desk) -> None:
+    """PROTOCOL-1.22: the sandbox may hide it; none is to be started in there."""
+    done = own_desk.notify("--to", "x", "hi", env={"SANDBOX_RUNTIME": "1"})
+    assert done.status == 1 and "no broker runs here" in done.err
+    assert "Claude's sandbox may hide it" in done.err and "hermes-busd start" not in done.err

@@ -35,7 +35,7 @@ def check_folder() -> Iterator[Finding]:
         yield Finding("wrong", problem, "Mend that, or set HERMES_BUS_ROOT to a folder of your own")
         return
     free = shutil.disk_usage(folder).free
-    text = f"{folder}: yours, {free / 2**30:,.1f} GiB free"
+    text = f"{folder}: yours, {free >> 20:,} MiB free"
     if free < LEAST_FREE:
         yield Finding(
             "wrong", text, "Make room on that disk: the broker refuses messages when it is full"
