@@ -32,6 +32,17 @@ def path_text(given: str) -> str:
     return given
 
 
+def input_text(data: bytes) -> str:
+    """Return the text on standard input: UTF-8, else as an 8-bit locale has it. Raises Usage."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError as exc:
+        coding = sys.getfilesystemencoding()
+        if coding in ("utf-8", "ascii"):
+            raise Usage(f"standard input is not UTF-8 (byte {exc.start})") from exc
+        return data.decode(coding, "replace")
+
+
 class Parser(argparse.ArgumentParser):
     """
     A parser whose help fits the terminal. No abbreviated options.

@@ -10,7 +10,7 @@ import sys
 from typing import Any, Final
 
 from wakebus.broker.protocol.wire import MAX_BODY
-from wakebus.plugin.cli.output import Usage
+from wakebus.plugin.cli.output import Usage, input_text
 
 MAX_STDIN: Final = 16 * MAX_BODY  # JSON may be written widely; more than that is no message
 
@@ -75,7 +75,4 @@ def _stdin() -> str:
     data = sys.stdin.buffer.read(MAX_STDIN + 1)
     if len(data) > MAX_STDIN:
         raise Usage(f"standard input goes on after {MAX_STDIN >> 20} MiB; a body has at most 1 MiB")
-    try:
-        return data.decode().removesuffix("\n")
-    except UnicodeDecodeError as exc:
-        raise Usage(f"standard input is not UTF-8 (byte {exc.start})") from exc
+    return input_text(data).removesuffix("\n")

@@ -15,7 +15,16 @@ from typing import Final
 from wakebus.broker import __version__
 from wakebus.broker.errors import WakebusError
 from wakebus.plugin import sender_identity
-from wakebus.plugin.cli.output import OK, Parser, Usage, echo, echo_json, guarded, path_text
+from wakebus.plugin.cli.output import (
+    OK,
+    Parser,
+    Usage,
+    echo,
+    echo_json,
+    guarded,
+    input_text,
+    path_text,
+)
 from wakebus.plugin.rules.sanitize import sanitize_line
 from wakebus.plugin.tmux import keystrokes
 from wakebus.plugin.tmux.panes import MAX_TEXT, literal
@@ -122,10 +131,7 @@ def read_stdin() -> str:
     data = sys.stdin.buffer.read(MAX_TEXT + 2)  # a newline at the end is not counted
     if len(data) > MAX_TEXT + 1:
         raise _too_long()
-    try:
-        return data.decode()
-    except UnicodeDecodeError as exc:
-        raise Usage(f"standard input is not UTF-8 (byte {exc.start})") from exc
+    return input_text(data)
 
 
 def line_of(name: str | None, text: str) -> str:

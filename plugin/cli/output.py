@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wakebus.broker.command_line.parser import Parser as Parser
 from wakebus.broker.command_line.parser import Usage as Usage
+from wakebus.broker.command_line.parser import input_text as input_text
 from wakebus.broker.command_line.parser import path_text as path_text
 from wakebus.broker.errors import (
     BadFrame,

@@ -40,6 +40,15 @@ def test_a_text_is_decoded_by_the_locale(desk: Desk, name: str, latin1: dict[str
     assert arrived(desk, name, latin1, b"--channel", b"console:\xfc", b"x") == "x"
 
 
+def test_so_is_standard_input(desk: Desk, name: str, latin1: dict[str, str]) -> None:
+    """UTF-8 first, as a file may be; else the bytes are the locale's."""
+    desk.declare(name)
+    for number, data in enumerate(("Grüße".encode(), "Grüße".encode("latin-1"))):
+        desk.sent("--to", name, "--id", f"{name}-{number}", "-", stdin=data, env=latin1)
+        with desk.client() as bus:
+            assert bus.read(f"{name}-{number}").text == "Grüße"
+
+
 @pytest.mark.parametrize("env", [C, {"LC_ALL": "C"}, {"LC_ALL": "C.UTF-8"}])
 def test_a_text_is_utf_8_where_the_locale_has_no_more(
     desk: Desk, name: str, env: dict[str, str]
