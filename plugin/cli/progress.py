@@ -25,6 +25,7 @@ from wakebus.plugin.cli.output import echo, one_line
 from wakebus.plugin.cli.when import goes_out_text
 
 LOOK_S: Final = 0.5
+MARGIN: Final = 3  # columns: behind the line a terminal writes `^C`, and neither may wrap
 AWAY: Final = "the broker does not answer; what it has accepted is kept"
 
 
@@ -52,11 +53,7 @@ def _redrawn(client: Client, id: str, wait_s: float, stream: TextIO) -> Iterator
 
     def look_and_draw() -> None:
         while not over.wait(LOOK_S):
-            try:
-                row = next(one for one in client.trace(id) if one["id"] == id)
-                text = progress_text(row, time.time())
-            except (WakebusError, StopIteration):
-                text = AWAY
+            text = look_up(client, id) if client.connected(0) else AWAY
             line.draw(f"{text} ({time.monotonic() - began:.0f} of {seconds_text(wait_s)})")
 
     # A daemon: its question may hang at a broker that is frozen, and nobody waits for that.
@@ -66,6 +63,15 @@ def _redrawn(client: Client, id: str, wait_s: float, stream: TextIO) -> Iterator
     finally:
         over.set()
         line.take_away()
+
+
+def look_up(client: Client, id: str) -> str:
+    """Return in words how far message `id` is."""
+    try:
+        row = next(one for one in client.trace(id) if one["id"] == id)
+    except (WakebusError, StopIteration):
+        return AWAY
+    return progress_text(row, time.time())
 
 
 class ProgressLine:
@@ -78,17 +84,24 @@ class ProgressLine:
     def draw(self, text: str) -> None:
         """Show `text` in the place of what was there."""
         with self._lock:
-            if not self._ended:
-                shown = cut_to_width(one_line(text), self._columns() - 1)
+            if not self._ended and self._in_foreground():
+                shown = cut_to_width(one_line(text), self._columns() - MARGIN)
                 width, self._drawn = self._drawn, display_width(shown)
                 self._write(f"\r{shown}{' ' * (width - self._drawn)}")
 
     def take_away(self) -> None:
         """Take it away, and what the terminal wrote behind it (`^C`)."""
         with self._lock:
-            if self._drawn and not self._ended:
+            if self._drawn and not self._ended and self._in_foreground():
                 self._write(f"\r{' ' * (self._columns() - 1)}\r")
             self._ended = True
+
+    def _in_foreground(self) -> bool:
+        """Whether the terminal is ours now: a job in the background would write into others."""
+        try:
+            return os.tcgetpgrp(self._stream.fileno()) in (os.getpgrp(), 0)
+        except (OSError, ValueError):
+            return True  # it is not our session's: nobody else writes there
 
     def _columns(self) -> int:
         try:

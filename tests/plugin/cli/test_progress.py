@@ -5,11 +5,13 @@ import os
 import pty
 import re
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
+from fakes.broker import until
 from fakes.desk import Desk, Listener
 from fakes.terminal import Terminal
 from wakebus.broker.system.text_width import display_width
@@ -63,7 +65,7 @@ def test_a_line_is_one_line() -> None:
     shown = read.decode()
     drawn = shown.split("\r")
     assert drawn[0] == drawn[-1] == "" and drawn[-2] == " " * 79
-    assert all(display_width(one) <= 79 for one in drawn) and "\n" not in shown
+    assert all(display_width(one) <= 77 for one in drawn[:-2]) and "\n" not in shown
     assert "\x1b" not in shown and "a b" in drawn[3] and drawn[4].rstrip() == "é"
     assert display_width(drawn[4]) >= display_width(drawn[3].rstrip())
 
@@ -157,6 +159,33 @@ def test_nothing_of_it_in_a_pipe_or_json(desk: Desk, name: str, more: tuple[str,
     else:
         done = desk.run(*words)
         assert "\r" not in done.both and "queued for" not in done.both
+
+
+def test_a_broker_that_goes_is_told_at_once(own_desk: Desk, name: str) -> None:
+    """And that it is back; the wait goes on."""
+    own_desk.start()
+    own_desk.declare(name)
+    terminal = Terminal(own_desk, "wakebus", "ask", name, "x", "--from", "ci")
+    terminal.shows(f"queued for {name}")
+    assert own_desk.run("hermes-busd", "stop").status == 0
+    terminal.shows("the broker does not answer")
+    own_desk.start()
+    before = len(terminal.shown)
+    until(lambda: f"queued for {name}" in terminal.shown[before:], 30)
+    assert terminal.end(signal.SIGINT) == 130
+
+
+def test_a_job_in_the_background_writes_into_no_others_line(desk: Desk, name: str) -> None:
+    """It says its id, and draws nothing."""
+    desk.declare(name)
+    ask = f"wakebus ask {name} x --from ci --wait 1.5"
+    # A terminal of its own session, in which a shell has jobs.
+    spawn = "import pty, sys; pty.spawn(sys.argv[1:])"
+    for line, drawn in ((f"{ask} & wait", False), (ask, True)):
+        command = (sys.executable, "-c", spawn, "/bin/bash", "--norc", "-ic", line)
+        shown = desk.run(*command, env={"TERM": "xterm"}).out
+        assert f"asked {name} by " in shown and "not yet answered" in shown
+        assert ("queued for" in shown) is drawn, shown
 
 
 def test_a_frozen_broker_holds_up_no_ctrl_c(own_desk: Desk, name: str) -> None:
