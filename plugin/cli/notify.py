@@ -205,10 +205,11 @@ def ask(args: argparse.Namespace, body: Mapping[str, Any], each: EachTarget, wai
     with connect(args.socket) as client:
         asked = send_to(client, args, body, each, asks=True)
         tell_delay(asked)
-        tell_asked(asked, seconds_left(until), args.json)
+        tell_asked(asked, wait, args.json)
 
         def show_one(name: str) -> None:
-            answer = _answered(client, asked[name], until, args.json, alone=not each.several)
+            again = "" if each.several else f"with --id {asked[name].id}"
+            answer = _answered(client, asked[name], until, again, as_json=args.json)
             each.note_status(show_answer(answer, args.json, each.label(name)))
             if answer.message is not None and (channel := body.get("channel")):
                 _tell_chat(client, asked[name].id, str(channel), each.label(name))
@@ -282,22 +283,21 @@ def _ended(client: Client, receipt: Receipt, until: float, as_json: bool) -> Rec
 
 
 def _answered(
-    client: Client, receipt: Receipt, until: float, as_json: bool, *, alone: bool
+    client: Client, receipt: Receipt, until: float, again: str, *, as_json: bool
 ) -> Answer:
-    from wakebus.broker.duration import seconds_text
     from wakebus.plugin.cli.progress import waiting
 
     if receipt.state == "dead":
         return Answer(receipt, None)
     id, wait = receipt.id, seconds_left(until)
     follow = f"Follow it: wakebus trace {id}"
-    again = f"Its answer, now or later: the same command with --id {id}" if alone else ""
-    step = f"{again or follow}\nTo take it back: wakebus cancel {id}"
+    later = f"Its answer, now or later: the same command {again}" if again else ""
+    step = f"{later or follow}\nTo take it back: wakebus cancel {id}"
     try:
         with waiting(client, id, wait, step=step, as_json=as_json):
             return client.wait_answer(id, wait, token=turn_token())
     except TimedOut as exc:
-        step = f"Waited {seconds_text(wait)}; it is not lost. {follow}\n{again}".rstrip()
+        step = f"The wait is over, and it is not lost. {follow}\n{later}".rstrip()
         raise TimedOut(exc.text, **(exc.data | {"step": step})) from exc
 
 

@@ -28,7 +28,8 @@ def test_no_answer(desk: Desk, name: str, listen: Listen) -> None:
     done = desk.wakebus("ask", name, "x", "--from", "ci", "--wait", "0.2")
     assert done.status == 4 and "not yet answered" in done.err and "wakebus trace" in done.err
     assert f"--id {done.err.split()[3].strip(';')}" in done.err, "how to get the answer later"
-    assert "Waited 0.2 s; it is not lost" in done.err
+    assert "waiting 0.2 s for the answer" in done.err
+    assert "The wait is over, and it is not lost. Follow it: wakebus trace " in done.err
     listen(name, "--agent", "cat >/dev/null; echo broken >&2; exit 3")
     done = desk.wakebus("ask", name, "x", "--from", "ci")
     assert (done.status, done.out) == (6, "")
