@@ -10,7 +10,6 @@ from typing import Any
 
 from wakebus.broker.protocol.outcome import left_open
 from wakebus.broker.protocol.receipt import Receipt
-from wakebus.plugin.cli.facts_text import outcome_text
 
 
 def goes_out(not_before: float) -> str:
@@ -20,11 +19,17 @@ def goes_out(not_before: float) -> str:
     return goes_out_text(not_before, time.time())
 
 
+def _outcome(outcome: Mapping[str, Any]) -> str:
+    from wakebus.plugin.cli.facts_text import outcome_text  # who does not wait does not pay for it
+
+    return outcome_text(outcome)
+
+
 def sentence(receipt: Receipt) -> str:
     """Return the receipt in words."""
     again = " (again: this id or key was sent before)" if receipt.duplicate else ""
     if receipt.state == "handled":
-        outcome = f": {outcome_text(receipt.outcome)}" if receipt.outcome else ""
+        outcome = f": {_outcome(receipt.outcome)}" if receipt.outcome else ""
         pending = f"; {words}" if (words := left_open(receipt.outcome)) else ""
         return f"handled {receipt.id}{again}{pending}{outcome}"
     why = f", {receipt.why}" if receipt.why else ""

@@ -13,6 +13,8 @@ OURS: Final = {
     "wakebus.broker",
     "wakebus.broker.client",
     "wakebus.broker.client.client",
+    "wakebus.broker.command_line",
+    "wakebus.broker.command_line.parser",
     "wakebus.broker.protocol",
     "wakebus.broker.system",
     "wakebus.broker.errors",
