@@ -46,7 +46,7 @@ def test_no_answer_says_why(desk: Desk, name: str) -> None:
         ({"note": "it names neither channel nor session"}, "it names neither channel nor session"),
         ({"wake": "next_turn"}, "it waits for the next turn of its session there"),
         ({"wake": "silent"}, "it lies in the inbox there"),
-        ({"words": 3}, '{"words": 3, "answered": false}'),
+        ({"words": 3}, "words 3, answered no"),
     ]
     with desk.client() as bus:
         left = [{**outcome, "answered": False} for outcome, _ in outcomes]

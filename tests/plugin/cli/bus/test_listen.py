@@ -280,6 +280,7 @@ def test_it_starts_the_bus_and_starts_it_again(own_desk: Desk, name: str) -> Non
     until(lambda: own_desk.notify("--to", name, "--from", "ci", "after").status == 0, 30)
     listener.shows("ci: after")
     listener.says("the broker is back")
+    until(lambda: "the broker is back" in listener.err, 30)  # it looks four times a second
     assert listener.end() == 0 and "Traceback" not in listener.err
     away = "the broker is away; waiting\nthe broker is back\n"
     assert listener.err.endswith(away), "it says when the broker goes and when it is back"
