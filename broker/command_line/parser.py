@@ -10,8 +10,10 @@ bytes.
 import argparse
 import json
 import os
+import re
 import sys
 from collections.abc import Iterable, Mapping
+from itertools import groupby
 from typing import Any, Final, NoReturn
 
 from wakebus.broker.errors import WakebusError
@@ -19,6 +21,7 @@ from wakebus.broker.system.standard_files import print_line
 
 USAGE: Final = 2
 LONGEST_LINE: Final = 100
+LEAST: Final = 24  # columns for what stands behind a command; in fewer nobody reads
 
 
 class Usage(WakebusError):
@@ -165,7 +168,35 @@ class _Help(argparse.HelpFormatter):
         self._action_max_length = 14  # it does not count the indent of verbs
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
-        return text if "\n" in text else super()._fill_text(text, width, indent)
+        if "\n" not in text:
+            return super()._fill_text(text, width, indent)
+        shown, fits = [], self._width + 2
+        for is_prose, lines in groupby(text.splitlines(), lambda line: line[:1] not in ("", " ")):
+            some = [*lines]
+            if is_prose and max(map(len, some)) > fits:
+                some = [" ".join(some)]
+            shown += [_fitted(line, fits) for line in some]
+        return "\n".join(shown)
+
+
+def _fitted(line: str, width: int) -> str:
+    """Return a written line in lines of `width`; a command, to be pasted, is not broken."""
+    if len(line) <= width:
+        return line
+    command = re.match(r"\s+\S.*?\s{2,}(?=\S)", line)  # and behind it what it does
+    if command is None:
+        return line if line.startswith(" ") else _wrap(line, width, "")
+    if command.end() <= width - LEAST:
+        return _wrap(line, width, " " * command.end())
+    return f"{command[0].rstrip()}\n{_wrap(' ' * 6 + line[command.end() :], width, ' ' * 6)}"
+
+
+def _wrap(line: str, width: int, hanging: str) -> str:
+    from textwrap import fill
+
+    return fill(
+        line, width, subsequent_indent=hanging, break_long_words=False, break_on_hyphens=False
+    )
 
 
 def _columns() -> int:

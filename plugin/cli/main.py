@@ -67,7 +67,7 @@ start here:
   wakebus listen helper --agent 'claude -p'      an agent on the bus, in this terminal
   wakebus ask helper "what is in this folder?"   from another one
 
-To send from a script or a hook: notify-hermes --help. Each verb: wakebus help VERB"""
+From a script or a hook: notify-hermes --help. Each verb: wakebus help VERB"""
 
 
 def main(argv: list[str] | None = None) -> int:
