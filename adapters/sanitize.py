@@ -25,7 +25,15 @@ _HIDDEN: Final = (
     "\u00ad\u034f\u115f\u1160\u180e\u200b\u2060-\u2065\u206a-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb"
     "\U0001d173-\U0001d17a\U000e0000-\U000e007f"
 )
-_STEERING: Final = re.compile(f"{_STRING}|{_CSI}|{_OTHER_ESCAPE}|{_CONTROL}|[{_BIDI}{_HIDDEN}]")
+# Tag characters spell words that nobody sees, but for the three flags of Unicode's own list
+# (emoji-sequences.txt, RGI_Emoji_Tag_Sequence: England, Scotland, Wales).
+_TAGS: Final = {
+    "".join(chr(0xE0000 + ord(char)) for char in name) for name in ("eng", "sct", "wls")
+}
+_FLAG: Final = f"(\U0001f3f4\U000e0067\U000e0062(?:{'|'.join(sorted(_TAGS))})\U000e007f)"
+_STEERING: Final = re.compile(
+    f"{_FLAG}|{_STRING}|{_CSI}|{_OTHER_ESCAPE}|{_CONTROL}|[{_BIDI}{_HIDDEN}]"
+)
 _NEWLINE: Final = re.compile("\r\n?|[\v\f\x85\u2028\u2029]")
 _SGR: Final = re.compile(r"\x1b\[[0-9;:]{0,64}m\Z")
 # Emoji and Persian or Indic words are written with joiners and variation selectors: one selector,
@@ -48,7 +56,7 @@ def plain(text: str, *, keep_colors: bool = False) -> str:
     `keep_colors`: keep SGR sequences (colours and styles) and nothing else of ECMA-48.
     """
     text = _NEWLINE.sub("\n", text)
-    text = _STEERING.sub(_colors_only if keep_colors else "", text)
+    text = _STEERING.sub(_colors_and_flags if keep_colors else _flags_only, text)
     text = _RUN.sub(_one_of_each, text)
     return _SURROGATE.sub("\ufffd", text)
 
@@ -64,8 +72,12 @@ def line(text: str, limit: int = 500) -> str:
     return joined if len(joined) <= limit else joined[: limit - 1] + "…"
 
 
-def _colors_only(match: re.Match[str]) -> str:
-    return match[0] if _SGR.match(match[0]) else ""
+def _flags_only(match: re.Match[str]) -> str:
+    return match[1] or ""
+
+
+def _colors_and_flags(match: re.Match[str]) -> str:
+    return match[0] if match[1] or _SGR.match(match[0]) else ""
 
 
 def _one_of_each(match: re.Match[str]) -> str:

@@ -67,6 +67,7 @@ PURE: Final = (
     "adapters.kit",
     "adapters.markdown",
     "adapters.platforms",
+    "adapters.delivery.places",
     "adapters.delivery.split",
     "adapters.pacing.bulkhead",
     "adapters.pacing.chat_lease",

@@ -3,58 +3,43 @@ A text in parts, each within what the platform takes in one message.
 
 Rule 1: pure; the same text and limit give the same parts, so that a resend after a restart sends
 the same. Rule 2: nothing is lost and nothing changed: the bodies of the pieces join to the text.
-Rule 3: a part is measured as it goes out, with the code fence that was closed at its end and
-opened again at its beginning. Rule 4: a cut is before a code block, else after a paragraph, a
-line, a sentence or a space, if there is one in the last half; else between two characters that a
-reader sees: never inside an emoji of several code points. Rule 5: a bounded number of parts.
-Rule 6: a measure may render a whole text, 1 MB/s, and more text may measure less (a mark that is
-closed): it is asked few times, never about much more than a part, and believed only for the very
-part that goes out. A text that is too long as it stands is not measured at all.
+Rule 3: a part is a Markdown text by itself (markdown/outline.py) and measured as it goes out: what
+was closed at its end is opened again in the next. Rule 4: where it is cut stands in places.py.
+Rule 5: a bounded number of parts. Rule 6: a measure may render a whole text, 1 MB/s, and more text
+may measure less (a mark that is closed): it is asked few times, never about much more than a part,
+and believed only for the very part that goes out. A text that is too long as it stands is not
+measured at all.
 """
 
-import re
-import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Final, NamedTuple
 
+from wakebus.adapters.delivery.places import Beginning, FirstPart
 from wakebus.adapters.errors import Rejected
 from wakebus.adapters.sanitize import is_blank
 
 MAX_PARTS: Final = 50  # a chat that gets more is flooded, and platforms throttle long before
 
-# CommonMark's fenced code, its line bounded: a fence must not fill a whole part.
-_FENCE: Final = re.compile(r"^ {0,3}(`{3,20}|~{3,20})([^`\n]{0,60})$(?:\n|\Z)", re.MULTILINE)
-_LONGEST_FENCE: Final = 100  # more than that, so that none seems to end where we stop to look
 _ROOM: Final = 400  # a limit under this has no room for fences: they are text like any other
-# Chinese is written without spaces; at these a reader pauses.
-_PAUSES: Final = ("。", "！", "？", "；", "，", "、", " ", "\t")
-_LONGEST_CLUSTER: Final = 32  # code points; emoji have up to 10, beyond this it is decoration
-_ZWJ: Final = "\u200d"
 _FAR: Final = 4  # times the limit; so much longer a text is cut without being measured
 _NEAR: Final = 256  # a part's length is found to within this part of the limit
 _FULL: Final = 64  # a part that is full but for this part of the limit is not made longer
+_HEAD: Final = 2  # what a part repeats of the one before takes at most this part of the limit
+_SHORT_HEAD: Final = 20  # and this one where it would make too many of them
 
 Measure = Callable[[str], int]
 
 
 class Piece(NamedTuple):
-    """One part: `body` is the text's own; `head` and `tail` are fence lines of ours."""
+    """One part: `body` is the text's own; `shown`: as it goes out."""
 
     body: str
-    head: str = ""
-    tail: str = ""
+    shown: str
 
     def __str__(self) -> str:
         """Return the part as it goes out."""
-        return f"{self.head}{self.body}{self.tail}"
-
-
-class Fence(NamedTuple):
-    """A fence line at `start` … `end` of a text; `opened`: the fence that is open behind it."""
-
-    start: int
-    end: int
-    opened: str
+        return self.shown
 
 
 def split(text: str, measure: Measure, limit: int, least: Measure | None = None) -> list[str]:
@@ -71,12 +56,12 @@ def split(text: str, measure: Measure, limit: int, least: Measure | None = None)
 
 def pieces(text: str, measure: Measure, limit: int) -> list[Piece]:
     """Return the pieces of `text`, whose bodies join to it. Raises Rejected as `split`."""
-    found: list[Piece] = []
-    for piece in _cut(text, measure, limit, fenced=measure("x" * _ROOM) <= limit):
-        found.append(piece)
-        if len(found) > MAX_PARTS:
-            raise _too_long(text)
-    return found
+    structured = measure("x" * _ROOM) <= limit
+    for most_head in (limit // _HEAD, limit // _SHORT_HEAD):
+        found = [*islice(_cut(text, measure, limit, structured, most_head), MAX_PARTS + 1)]
+        if len(found) <= MAX_PARTS:
+            return found
+    raise _too_long(text)
 
 
 def _too_long(text: str) -> Rejected:
@@ -86,42 +71,50 @@ def _too_long(text: str) -> Rejected:
     )
 
 
-def _cut(text: str, measure: Measure, limit: int, fenced: bool) -> Iterator[Piece]:
-    opened = ""
-    while len(text) > _FAR * limit or measure(_head(opened) + text) > limit:
-        piece, opened = _first(text, opened, measure, limit, fenced)
-        yield piece
-        text = text[len(piece.body) :]
-    yield Piece(text, _head(opened))
+def _cut(
+    text: str, measure: Measure, limit: int, structured: bool, most_head: int
+) -> Iterator[Piece]:
+    head, rest, quotes, raw = "", text, 0, text
+    while len(rest) > _FAR * limit or measure(head + rest) > limit:
+        part = _first(Beginning(head, rest, most_head, structured), measure, limit)
+        at = _place_in(raw, quotes + len("".join(rest[: part.at].split())))
+        yield Piece(raw[:at], part.shown)
+        raw, head, rest, quotes = raw[at:], part.head, part.rest, part.quotes
+        if head and measure(head) > limit // _HEAD:
+            head = ""
+    yield Piece(raw, head + rest)
 
 
-def _first(text: str, opened: str, measure: Measure, limit: int, fenced: bool) -> tuple[Piece, str]:
-    """Return the first piece of a text that does not fit, and the fence that is open behind it."""
-    head, less = _head(opened), 1
+def _place_in(raw: str, signs: int) -> int:
+    """Return the place behind so many signs of a text, and the blanks behind them: no others go."""
+    for at, char in enumerate(raw):
+        if not char.isspace() and (signs := signs - 1) < 0:
+            return at
+    return len(raw)
+
+
+def _first(beginning: Beginning, measure: Measure, limit: int) -> FirstPart:
+    """Return the first part of a text that does not fit."""
     # Most texts measure what they have characters, and no more than a limit of those fits.
-    longest = min(limit, len(text) - 1)
-    piece, behind = _piece(text, opened, longest, fenced)
-    size = measure(str(piece)) if longest > 0 else 0
-    if 0 < size <= limit and 2 * len(piece.body) > limit:
-        return piece, behind
-    longest = _longest(text, lambda body: measure(head + body), limit, size)
+    head, rest, less = beginning.head, beginning.rest, 1
+    longest, size = min(limit, len(rest) - 1), 0
+    if longest > 0:
+        part = beginning.part(longest)
+        size = measure(part.shown)
+        if size <= limit and 2 * part.at > limit:
+            return part
+    longest = _longest(rest, lambda body: measure(head + body), limit, size)
     while longest > 0:
-        piece, behind = _piece(text, opened, longest, fenced)
-        at = len(piece.body)
-        if (size := measure(str(piece))) <= limit:
-            return piece, behind
-        # Room for the fence that closes; and a measure that goes up and down is met by giving way.
-        shorter = min(longest * limit // size, longest - less, at + len(piece.tail) - less + 1)
+        part = beginning.part(longest)
+        if (size := measure(part.shown)) <= limit:
+            return part
+        # Room for what closes; and a measure that goes up and down is met by giving way.
+        closing = max(len(part.shown) - len(head) - part.at, 0)
+        shorter = min(longest * limit // size, longest - less, part.at + closing - less + 1)
         longest, less = (max(shorter, 1) if longest > 1 else 0), less * 2
+    if head:
+        return _first(beginning.without_head(), measure, limit)
     raise Rejected("the limit of one message leaves no room for a single character")
-
-
-def _piece(text: str, opened: str, longest: int, fenced: bool) -> tuple[Piece, str]:
-    """Return the best first piece of up to `longest` characters, and the fence open behind it."""
-    fences = _fences(text, opened, longest) if fenced else []
-    at = _place(text, longest, fences)
-    behind = next((fence.opened for fence in reversed(fences) if fence.end <= at), opened)
-    return Piece(text[:at], _head(opened), _tail(text[:at], behind)), behind
 
 
 def _longest(text: str, measure: Measure, limit: int, size: int) -> int:
@@ -149,76 +142,3 @@ def _longest(text: str, measure: Measure, limit: int, size: int) -> int:
         else:
             high, high_size = middle, size
     return low
-
-
-def _place(text: str, longest: int, fences: Sequence[Fence]) -> int:
-    """Return where to cut, from 1 to `longest`."""
-    half = longest // 2
-    last = next((fence for fence in reversed(fences) if fence.end <= longest), None)
-    if last and last.opened and last.start > half:
-        return last.start
-    at = _pause(text, half, longest) or _between(text, longest)
-    for fence in fences:  # a fence line is whole, and an opening one stays with its code
-        if 0 < fence.start < at and at < fence.end + bool(fence.opened):
-            return fence.start
-    return at
-
-
-def _pause(text: str, half: int, longest: int) -> int:
-    for mark in ("\n\n", "\n"):
-        if (found := text.rfind(mark, half, longest)) >= 0:
-            return found + len(mark)
-    return max(text.rfind(mark, half, longest) for mark in _PAUSES) + 1
-
-
-def _between(text: str, at: int) -> int:
-    """Return the last place up to `at` between two characters that a reader sees."""
-    for place in range(at, max(at - _LONGEST_CLUSTER, 0), -1):
-        if not _joined(text, place):
-            return place
-    return at
-
-
-def _joined(text: str, at: int) -> bool:
-    before, after = text[at - 1], text[at]
-    if _ZWJ in (before, after) or "\U0001f3fb" <= after <= "\U0001f3ff":  # joiner, skin colour
-        return True
-    if _regional(after):  # flags are pairs
-        run = next((i for i in range(at) if not _regional(text[at - 1 - i])), at)
-        return run % 2 == 1
-    return unicodedata.category(after) in ("Mn", "Mc", "Me")
-
-
-def _regional(char: str) -> bool:
-    return "\U0001f1e6" <= char <= "\U0001f1ff"
-
-
-def _fences(text: str, opened: str, upto: int) -> list[Fence]:
-    """Return the fence lines that begin before `upto`; `opened`: the fence open at the start."""
-    found: list[Fence] = []
-    for match in _FENCE.finditer(text, 0, upto + _LONGEST_FENCE):
-        if match.start() >= upto:
-            break
-        if not opened:
-            opened = match[0].rstrip("\n")
-        elif match[1].startswith(_mark(opened)) and not match[2].strip():
-            opened = ""
-        else:
-            continue
-        found.append(Fence(match.start(), match.end(), opened))
-    return found
-
-
-def _mark(opened: str) -> str:
-    match = _FENCE.match(opened)
-    return match[1] if match else ""
-
-
-def _head(opened: str) -> str:
-    return f"{opened}\n" if opened else ""
-
-
-def _tail(body: str, opened: str) -> str:
-    if not opened:
-        return ""
-    return _mark(opened) if body.endswith("\n") else f"\n{_mark(opened)}"

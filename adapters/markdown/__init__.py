@@ -9,10 +9,16 @@ it; raw HTML is text. Rule 5: the parser is imported with the first text that is
     parser     Markdown into tokens             render   tokens, from the inside out
     dialect    what a dialect may say           html     Telegram, Matrix
     commonmark Discord, Mattermost, ntfy, WeCom mrkdwn   Slack
+    outline    blocks, where a text is cut      spans    marks of a paragraph
+    graphemes  characters as a reader sees them
     source     DingTalk, Feishu: as written literals globs, paths, LaTeX: no marks
 """
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from wakebus.adapters.markdown.outline import Outline
 
 
 def telegram_html(text: str) -> str:
@@ -24,6 +30,13 @@ def telegram_html(text: str) -> str:
     from wakebus.adapters.markdown import html, render
 
     return render.render(text, html.TelegramHtml())
+
+
+def telegram_entities(markup: str) -> int:
+    """Return how many entities Telegram makes of its HTML at most, links that it finds too."""
+    from wakebus.adapters.markdown import html
+
+    return html.entities(markup)
 
 
 def telegram_plain(text: str) -> str:
@@ -123,6 +136,13 @@ def feishu(text: str) -> str:
     from wakebus.adapters.markdown import commonmark, render
 
     return render.with_coded_tables(text, commonmark.CommonMark())
+
+
+def outline_of(text: str) -> "Outline":
+    """Return the blocks of a text: where it may be cut, and what goes on behind a cut."""
+    from wakebus.adapters.markdown import outline
+
+    return outline.Outline(text)
 
 
 def has_marks(text: str) -> bool:

@@ -45,7 +45,17 @@ _CONTROLS: Final = re.compile(r"[\x00-\x08]")  # of which the dialects make use
 
 def parse(text: str) -> list[Token]:
     """Return the tokens of `text`; [] where quotes and lists are nested too deep to be read."""
-    tokens = _parser().parse(_CONTROLS.sub("\ufffd", text))
+    return _if_shallow(reader().parse(_CONTROLS.sub("\ufffd", text)))
+
+
+def blocks(text: str) -> list[Token]:
+    """Return the same tokens without what is in paragraphs: their text is the content."""
+    md, tokens = reader(), list[Token]()
+    md.block.parse(_CONTROLS.sub("\ufffd", text), md, {}, tokens)
+    return _if_shallow(tokens)
+
+
+def _if_shallow(tokens: list[Token]) -> list[Token]:
     too_deep = any(token.level >= DEEPEST - 1 and token.type in _HOLDING for token in tokens)
     return [] if too_deep else tokens
 
@@ -96,7 +106,8 @@ def is_web(url: str) -> bool:
 
 
 @cache
-def _parser() -> MarkdownIt:
+def reader() -> MarkdownIt:
+    """Return the parser itself, shared: with the rules above."""
     parser = MarkdownIt("commonmark", {"html": False, "maxNesting": DEEPEST})
     parser.validateLink = is_web  # type: ignore[method-assign]
     parser.normalizeLink = _address  # type: ignore[method-assign]

@@ -38,6 +38,10 @@ GENERAL_TOPIC: Final = "1"
 _SUPERGROUP: Final = re.compile(r"-100\d{1,16}")
 _TOKEN: Final = re.compile(r"\d{1,20}:[\w-]{1,128}", re.ASCII)
 
+# Of one message; all marks behind them are dropped without a word (TelegramBots #854,
+# tdlib/telegram-bot-api #820).
+MAX_ENTITIES: Final = 100
+
 # FAQ, "My bot is hitting limits": one a second to a chat, 20 a minute to a group, 30 a second.
 LIMITS: Final = (
     Limit(1, 1.0),
@@ -118,9 +122,10 @@ class Telegram:
         )
 
     def measure(self, text: str) -> int:
-        """Return the UTF-16 units of the HTML; the other way keeps to the limit by itself."""
+        """Return the UTF-16 units of the HTML, or its entities' share; the other way fits then."""
         limit = self.capabilities.max_text
-        return markdown.size(text, markdown.telegram_html, limit, requests.utf16_length)
+        bare = requests.utf16_length(text)
+        return bare if bare > limit else max(bare, html_size(markdown.telegram_html(text), limit))
 
     def build_request(self, target: Target, outgoing: Outgoing) -> Request:
         """Return a sendMessage of this way, or a sendDocument without a caption."""
@@ -154,6 +159,12 @@ class Telegram:
         """Return the bot's name."""
         name = responses.text_field(read_result(response), "username", response)
         return f"@{line(name, 64)}"
+
+
+def html_size(markup: str, limit: int) -> int:
+    """Return the UTF-16 units of HTML; what has more than MAX_ENTITIES is over the limit."""
+    share = -(-limit * markdown.telegram_entities(markup) // MAX_ENTITIES)
+    return max(requests.utf16_length(markup), share)
 
 
 def destination_fields(target: Target, outgoing: Outgoing) -> dict[str, Any]:

@@ -215,7 +215,7 @@ def test_blank_parts_are_left_out() -> None:
 
 def test_what_fits_is_left_alone() -> None:
     """Also with a fence that its author left open."""
-    assert pieces("```\ncode", len, 10) == [Piece("```\ncode")]
+    assert pieces("```\ncode", len, 10) == [Piece("```\ncode", "```\ncode")]
 
 
 def test_what_is_too_long_as_it_stands() -> None:
