@@ -121,7 +121,9 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Say what is wrong with the command line and exit with 2."""
         if message.startswith(("unrecognized", "the following arguments are required")):
-            message += "".join(f"; did you mean {one}?" for one in self._near_options())
+            near = "".join(f"; did you mean {one}?" for one in self._near_options())
+            message += near or self._hint_of_text(message)
+        message += self._hint_of_value(message)
         if "--json" in sys.argv:
             print_line(json.dumps({"error": Usage(message).to_wire()}))
         text = f"{self.format_usage()}{self.prog}: {message}\nMore: {self.prog} --help"
@@ -135,6 +137,24 @@ class Parser(argparse.ArgumentParser):
         given = [word.partition("=")[0] for word in own if word.startswith("--")]
         near = [near_word(word, known) for word in given if word not in known]
         return [word for word in dict.fromkeys(near) if word]
+
+    def _hint_of_text(self, message: str) -> str:
+        """Return how a text is given, where one is taken and words are left over."""
+        _, _, rest = message.partition("unrecognized arguments: ")
+        if not rest or not any(one.dest == "text" for one in self._actions):
+            return ""
+        if not rest.startswith("-"):
+            return "; a text of several words goes in quotes"
+        return "" if rest.startswith("--") else '; a text that begins with "-" goes behind "--"'
+
+    def _hint_of_value(self, message: str) -> str:
+        """Return how a value is given that begins with "-", where an option found none."""
+        found = re.fullmatch(r"argument (?:\S+/)?(-\S+): expected one argument", message)
+        option = found[1] if found else ""
+        after = self._given[self._given.index(option) + 1 :] if option in self._given else []
+        if not after or not after[0].startswith("-") or after[0] in self._option_string_actions:
+            return ""
+        return f'; one that begins with "-" is joined to it: {option}={after[0]}'
 
     def _print_message(self, message: str, file: Any = None) -> None:
         """Print help and version as everything else is printed."""

@@ -129,7 +129,7 @@ class Bounce:
         self.endpoint = hub.endpoint(to)
         self._hub, self._compose = hub, compose
         self._full = self.endpoint.full(hub.settings, RESERVED)
-        self._live, self._ahead = hub.live(self.endpoint), len(self.endpoint.mailbox)
+        self._live, self._ahead = hub.live(self.endpoint), self.endpoint.mailbox.ahead
         self._stored: tuple[Put, Row] | None = None
         self._lost = False
         self.endpoint.arriving += 1

@@ -58,6 +58,11 @@ class Mailbox:
         return len(self.entries)
 
     @property
+    def ahead(self) -> int:
+        """How many are before what arrives now: what is not due yet is before nothing."""
+        return len(self.entries) - len(self._delayed)
+
+    @property
     def out(self) -> list[MailboxEntry]:
         """What is with the holder now."""
         return list(self._out.values())

@@ -23,6 +23,7 @@ from wakebus.broker.store.dead_letters import DeadLetterFilter, LookupResult
 from wakebus.broker.store.row_check import unusable, why_unreadable
 from wakebus.broker.store.rows import Row
 from wakebus.broker.verbs.fields import (
+    LONGEST_ID,
     answering,
     is_number,
     page_limit,
@@ -63,9 +64,10 @@ def _ids(payload: dict[str, Any]) -> list[str]:
     if (
         not isinstance(ids, list)
         or not 1 <= len(ids) <= MAX_IDS
-        or not all(isinstance(id, str) and len(id) <= 64 for id in ids)
+        or not all(isinstance(id, str) and len(id) <= LONGEST_ID for id in ids)
     ):
-        raise BadMessage(f"`ids` is a list of 1 to {MAX_IDS} message ids")
+        most = f"{MAX_IDS} message ids of at most {LONGEST_ID} characters"
+        raise BadMessage(f"`ids` is a list of 1 to {most}")
     return list(dict.fromkeys(ids))
 
 

@@ -22,6 +22,7 @@ from wakebus.broker.verbs.held_reasons import held_text
 log = logging.getLogger("wakebus.router")
 
 FAULT: Final = "the broker has a fault; its log tells more"
+LONGEST_ID: Final = 64  # characters (protocol/message.py)
 MAX_PAGE: Final = 200  # rows; with the longest names and reasons far below a frame
 
 
@@ -126,13 +127,18 @@ def found_or_fail(
     return unless_error(hub, request, looked)
 
 
+def shown_id(id: str) -> str:
+    """Return an id that nothing has as an error names it: no more than an id may be long."""
+    return id if len(id) <= LONGEST_ID else f"{id[:LONGEST_ID]}…"
+
+
 def fail_unknown(hub: Hub, request: ClientRequest, id: str) -> None:
     """Answer that no message `id` is stored, and where it may be: in what was set aside."""
 
     def told(aside: list[str] | WakebusError) -> None:
         kept = ", ".join(aside) if isinstance(aside, list) else ""
         more = f"; it may be in what was set aside: {kept}" if kept else ""
-        hub.fail(request, UnknownId(f"no message {id} is stored{more}"))
+        hub.fail(request, UnknownId(f"no message {shown_id(id)} is stored{more}"))
 
     hub.store.submit(Store.set_aside, answering(hub, request, told))
 

@@ -78,7 +78,7 @@ def accept_message(
     blob = msgspec.json.encode(message.to_wire())
     endpoint = hub.endpoint(message.to) if known else Endpoint(message.to, hub.settings)
     now = hub.bus_time()
-    ahead = len(endpoint.mailbox) + endpoint.arriving
+    ahead = endpoint.mailbox.ahead + endpoint.arriving
     sent = not due and hub.reads(endpoint) and endpoint.mailbox.book(message.lane, len(blob))
     put = Put(
         message,

@@ -43,6 +43,14 @@ def test_a_delayed_message(peer: Peer, other: Peer, name: str) -> None:
     assert steps[1]["not_before"] == then
 
 
+def test_what_is_not_due_is_ahead_of_nothing(peer: Peer, name: str) -> None:
+    """PROTOCOL-4.1: `ahead` counts what goes out before, not what goes out at its own time."""
+    peer.ask("declare", name=name)
+    peer.send(name, "late", not_before=soon(60))
+    assert peer.send(name, "now")["ahead"] == 0
+    assert peer.send(name, "then")["ahead"] == 1
+
+
 def test_the_same_id_with_another_time(peer: Peer, name: str) -> None:
     """PROTOCOL-4.5, PROTOCOL-4.18: a resend counts from later on, and is the same message."""
     peer.ask("declare", name=name)

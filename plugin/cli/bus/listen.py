@@ -88,6 +88,8 @@ def run(args: argparse.Namespace) -> int:
     endpoint = check_name(_name(args.endpoint, found.endpoint), "endpoint")
     if endpoint == COURIER:
         raise Usage(f"{COURIER} takes texts to chats, and would take none; choose another name")
+    if args.agent is not None:
+        _check_agent(args.agent)
     if args.agent and (name := _missing(args.agent)):
         _note(f"warning: no program {name!r} is found; turns fail until there is one")
     agent = AgentCommand(args.agent or "")
@@ -140,6 +142,17 @@ def _conversations(command: AgentCommand, endpoint: str) -> AgentConversations |
         return None
     file = conversations_file(bus_dir(), endpoint)
     return AgentConversations(command, ConversationFile(file, command.harness.name))
+
+
+def _check_agent(command: str) -> None:
+    """Raise Usage for a command line that is empty, as an unset variable is, or that cannot run."""
+    if not command.strip():
+        raise Usage("--agent is empty; leave it out to print what arrives")
+    asked = ["/bin/sh", "-n", "-c", command]
+    done = subprocess.run(asked, capture_output=True, text=True, errors="replace", check=False)
+    if done.returncode:
+        why = next(iter(done.stderr.splitlines()), "").rpartition(": ")[2]
+        raise Usage(f"--agent: the shell cannot read {command!r}: {why}")
 
 
 def _missing(command: str) -> str:

@@ -45,6 +45,9 @@ def _options(parser: Parser) -> None:
 
     check = add_action(actions, "check", "say what is wrong with a rules file", run_check)
     check.add_argument("file", nargs="?", type=Path, metavar="FILE", help=file_help)
+    check.add_argument(
+        "--rules", type=Path, metavar="FILE", help="the same"
+    )
 
     test = add_action(actions, "test", "show what a message would do; does nothing", run_test)
     test.add_argument(
@@ -87,8 +90,9 @@ def run_init(args: argparse.Namespace) -> int:
 
 def run_check(args: argparse.Namespace) -> int:
     """Print every error (stderr) and warning; 1 if the file would not be loaded."""
-    path: Path = args.file or load.default_path(os.environ)
-    if args.file is None and not path.exists():
+    given: Path | None = args.file or args.rules
+    path = given or load.default_path(os.environ)
+    if given is None and not path.exists():
         echo(f"{path}: {_NO_FILE}")
         return 0
     try:

@@ -160,3 +160,28 @@ def test_help_fits(desk: Desk) -> None:
         wide = [line for line in lines if len(line) > 80 and " " in line.strip()]
         pasted = re.compile(r" +(wakebus|notify-hermes|notify-agent|hermes-busd|git|make) ")
         assert not [line for line in wide if not pasted.match(line)], (words, wide)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["hello", "two", "words"], "two words; a text of several words goes in quotes\n"),
+        (["-x"], 'arguments: -x; a text that begins with "-" goes behind "--"\n'),
+        (["hello", "--zzz"], "arguments: --zzz\n"),
+        (["hello", "--inn", "5m", "two"], "did you mean --in?\n"),
+        (["--in", "-5m"], 'one argument; one that begins with "-" is joined to it: --in=-5m\n'),
+        (["--in", "--json", "x"], "expected one argument\n"),
+        (["x", "--in"], "expected one argument\n"),
+    ],
+)
+def test_how_a_text_and_a_value_are_given(
+    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A text without quotes, one that begins with "-", a value that does: how to write it."""
+    made = Parser(prog="x")
+    made.add_argument("text", nargs="?")
+    made.add_argument("--in")
+    made.add_argument("--json", action="store_true")
+    with pytest.raises(SystemExit) as left:
+        made.parse_args(words)
+    assert left.value.code == 2 and said in capsys.readouterr().err

@@ -57,6 +57,21 @@ def test_an_agent_that_is_not_there(name: str, listen: Listen, agent: str, warne
     assert ("warning: no program" in said) is warned
 
 
+@pytest.mark.parametrize(
+    ("agent", "says"),
+    [
+        ("", "--agent is empty"),
+        ("  ", "--agent is empty"),
+        ("echo 'two", '--agent: the shell cannot read "echo \'two": '),
+        ("(cat", "--agent: the shell cannot read '(cat': "),
+    ],
+)
+def test_an_agent_that_is_none(desk: Desk, name: str, agent: str, says: str) -> None:
+    """Usage, before anything is received: an unset variable, a quote that is never closed."""
+    done = desk.wakebus("listen", name, "--agent", agent)
+    assert done.status == 2 and says in done.err and "listening" not in done.err
+
+
 def test_a_name_that_is_taken(desk: Desk, name: str, listen: Listen) -> None:
     """Exit 1: who holds it and what to do; --takeover takes it, and the loser ends and says why."""
     first = listen(name)

@@ -3,6 +3,8 @@
 import re
 from collections.abc import Callable
 
+import pytest
+
 from fakes.desk import Desk, Listener
 from fakes.terminal import in_terminal
 
@@ -39,6 +41,14 @@ def test_an_unknown_id(desk: Desk) -> None:
     assert desk.wakebus("trace").status == 2
     done = desk.wakebus("trace", "x\x1b[2J\n")
     assert done.status == 1 and "\x1b" not in done.both and "Traceback" not in done.err
+
+
+@pytest.mark.parametrize("verb", ["trace", "cancel", "reply", "dead show"])
+def test_an_id_that_is_far_too_long(desk: Desk, verb: str) -> None:
+    """It is named by its beginning: the terminal is not filled with it."""
+    done = desk.wakebus(*verb.split(), "9" * 3000)
+    assert done.status == 1 and f"no message {'9' * 64}… is stored" in done.err
+    assert len(done.err) < 400
 
 
 def test_colour_only_for_a_terminal_that_wants_it(desk: Desk, name: str) -> None:

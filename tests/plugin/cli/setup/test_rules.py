@@ -40,6 +40,15 @@ def test_init_then_check(home: Path, capsys: Captured) -> None:
     assert "11 rules, 0 warnings" in capsys.readouterr().out
 
 
+def test_check_takes_the_file_as_test_does(tmp_path: Path, capsys: Captured) -> None:
+    """`--rules FILE`, as `rules test` and `listen` have it, is FILE."""
+    file = tmp_path / "mine.yaml"
+    file.write_text("callbacks:\n- match_type: ack\n  print: yess\n")
+    for words in (("--rules", str(file)), (str(file),)):
+        assert call("check", *words) == 1
+        assert f"{file}:3: print" in capsys.readouterr().err
+
+
 def test_check_tells_an_empty_file(home: Path, capsys: Captured) -> None:
     """RULES-1.10: as after a cut of power; valid, so exit 0, and the command it names mends it."""
     home.touch(0o600)
