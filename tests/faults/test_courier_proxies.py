@@ -36,7 +36,7 @@ def test_b4_proxies_of_hermes_env(tmp_path: Path) -> None:
         desk.start()
         try:
             done = desk.wakebus("send", "telegram:1", "hi", "--from", "ci")
-            assert done.both == "sent to telegram:1 (id 5)\n", done
+            assert done.out == "sent to telegram:1 (id 5)\n", done
             assert (own.asked[0].host, house.asked) == (host, [])
             del settings["TELEGRAM_PROXY"]
             write()  # the next one goes by the house's
