@@ -11,6 +11,7 @@ import difflib
 import importlib
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from importlib.metadata import EntryPoint, entry_points
 from typing import Final, NamedTuple
 
@@ -40,7 +41,8 @@ def found(platform: str | None = None) -> Mapping[str, EntryPoint]:
     if _last and (platform in _last.entries or now - _last.at < AGAIN_S):
         return _last.entries
     # Otherwise a folder that changed twice within a tick of its clock is not read again.
-    importlib.invalidate_caches()
+    with suppress(KeyError):  # another thread does it, too, and has removed an entry first
+        importlib.invalidate_caches()
     _last = _Read({entry.name: entry for entry in entry_points(group=GROUP)}, now)
     return _last.entries
 

@@ -128,3 +128,14 @@ def test_one_that_was_just_installed(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert "second" not in registry.known()
     monkeypatch.setattr(registry, "AGAIN_S", 0.0)
     assert "second" in registry.known()
+
+
+def test_two_threads_read_anew_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two that drop Python's caches at once one may lose: that is no fault of a text."""
+
+    def lose() -> None:
+        raise KeyError("/usr/lib/python311.zip")
+
+    monkeypatch.setattr("importlib.invalidate_caches", lose)
+    monkeypatch.setattr(registry, "_last", None)
+    assert "console" in registry.known()
