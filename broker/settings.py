@@ -18,6 +18,7 @@ from typing import Annotated, Any, NamedTuple, get_args
 import msgspec
 from msgspec import Meta
 
+from wakebus.broker.denial import denial_of_path
 from wakebus.broker.errors import WakebusError
 
 
@@ -184,6 +185,9 @@ def given_in_file(file: Path) -> Iterator[GivenSetting]:
         values = tomllib.loads(text)
     except FileNotFoundError:
         return
+    except PermissionError as exc:
+        reason = denial_of_path(str(file), exc, "be read")
+        raise BadSettings(reason.text, step=reason.step) from exc
     except OSError as exc:
         raise BadSettings(f"{file}: {exc.strerror}") from exc
     except ValueError as exc:

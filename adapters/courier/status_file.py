@@ -120,6 +120,17 @@ def read_status(folder: Path) -> Status | None:
     return Status(int(pid), started, at, _alive(int(pid), started), platforms, path, sound)
 
 
+def is_hidden(folder: Path) -> bool:
+    """Whether this process may not look whether there is such a file."""
+    try:
+        (folder / FILE).lstat()
+    except PermissionError:
+        return True
+    except OSError:
+        pass
+    return False
+
+
 def elsewhere(status: Status | None, own: Path) -> str:
     """Return the `.env` that the running courier reads, if it is another one than `own`."""
     if status is None or not status.alive or not status.settings:

@@ -33,6 +33,7 @@ TABLES: Final = (
     "CREATE TABLE backup_file (name TEXT PRIMARY KEY, data BLOB NOT NULL)",
 )
 MAX_FILE: Final = 900 << 20  # bytes; SQLite takes a value of 1 GB at most
+DRAFT_NAME: Final = 200  # bytes of the target's name; a name has room for 255
 
 
 class BackupError(WakebusError):
@@ -83,7 +84,7 @@ def write_backup(folder: Path, target: Path) -> StoreCounts:
     if not store.is_file():
         raise BackupError(f"there is no bus in {folder}: nothing to back up")
     check_target(target)
-    draft = target.with_name(f".{target.name}.{os.getpid()}.draft")
+    draft = _draft_of(target)
     try:
         drop_old_drafts(target)
         _write(folder, store, draft)
@@ -108,6 +109,14 @@ def check_target(target: Path) -> None:
         raise BackupError(f"{target} exists; nothing is overwritten", step="Name another file")
     if not target.parent.is_dir():
         raise BackupError(f"there is no folder {target.parent}", step="Make it, or name another")
+    if not os.access(target.parent, os.W_OK | os.X_OK):
+        raise BackupError(f"{target.parent} may not be written to", step="Name another folder")
+
+
+def _draft_of(target: Path) -> Path:
+    """Return what becomes `target`, with room for the ends that SQLite puts behind its name."""
+    begin = os.fsdecode(os.fsencode(target.name)[:DRAFT_NAME])
+    return target.with_name(f".{begin}.{os.getpid()}.draft")
 
 
 def _write(folder: Path, store: Path, draft: Path) -> None:
@@ -175,6 +184,8 @@ def check_backup(path: Path) -> StoreCounts:
                 raise BackupError(f"{path} is damaged: {found}", step="Take another backup")
             return counts_of(db)
     except sqlite3.Error as exc:
+        if not os.access(path, os.R_OK):
+            raise BackupError(f"{path} may not be read", step="Let your user read it") from exc
         step = "Name a file that `wakebus backup` made"
         raise BackupError(f"{path} is no backup: {exc}", step=step) from exc
 

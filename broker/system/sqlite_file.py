@@ -106,7 +106,7 @@ def _head(path: Path, end: str = "") -> bytes:
 
 def connect_to_read(path: Path) -> sqlite3.Connection:
     """Return a connection that changes neither the file nor its log, also when it is closed."""
-    return sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)
+    return sqlite3.connect(f"file:{quote(os.fsencode(path))}?mode=ro", uri=True)
 
 
 def check_read_only(path: Path, check: Callable[[sqlite3.Connection], None]) -> bool:

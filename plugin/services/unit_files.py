@@ -9,6 +9,7 @@ import plistlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
+from unicodedata import category
 
 from wakebus.broker.settings import Settings
 from wakebus.broker.user_unit import BROKER, ROOT_LINE, label_of, unit_of
@@ -40,20 +41,26 @@ def passed_environment(environ: Mapping[str, str], extra: Iterable[str]) -> dict
     """
     Return the variables that a service gets of `environ`; `extra`: names that were asked for.
 
-    What is not UTF-8 cannot stand in a unit, and is left out.
+    What cannot stand in a unit is left out.
     """
     wanted = [*PASSED, *_SETTINGS, *(one for one in environ if one.startswith("LC_")), *extra]
     found = {name: environ[name] for name in dict.fromkeys(wanted) if name in environ}
-    return {name: value for name, value in found.items() if is_unicode(value)}
+    return {name: value for name, value in found.items() if fits_unit(value)}
 
 
-def is_unicode(text: str) -> bool:
-    """Whether `text` holds no byte that was no UTF-8 (PEP 383)."""
-    return not any("\ud800" <= char <= "\udfff" for char in text)
+def fits_unit(text: str) -> bool:
+    """Whether a unit can hold `text`: no byte that was no UTF-8, no control but `\\n` and `\\t`."""
+    return not any(category(char) in ("Cs", "Cc") and char not in "\n\t" for char in text)
+
+
+def fits_line(path: str) -> bool:
+    """Whether `path` can be a whole line of systemd's, which knows no quotes there."""
+    ends_well = path == path.rstrip() and not path.endswith("\\")
+    return fits_unit(path) and path.splitlines() == [path] and ends_well
 
 
 def systemd_unit(service: Service) -> str:
-    """Return the text of a unit for a user's systemd (since 240)."""
+    """Return the text of a unit for a user's systemd (since 244)."""
     broker = service.name == BROKER
     # A broker whose place is taken gives up; a listener waits until its name is free.
     limit = [] if broker else ["StartLimitIntervalSec=0"]
@@ -68,7 +75,8 @@ def systemd_unit(service: Service) -> str:
         "",
         "[Service]",
         "Type=exec",
-        f"ExecStart={' '.join(map(_argument, service.command))}",
+        # ":": no `$` is a variable; `$$` would stay two in the program's path.
+        f"ExecStart=:{' '.join(map(_quoted, service.command))}",
         f"WorkingDirectory={_percent(str(service.folder))}",
         *(f"Environment={_quoted(f'{k}={v}')}" for k, v in sorted(service.environment.items())),
         "Restart=on-failure",  # `hermes-busd stop` ends it well: stopped is stopped
@@ -85,10 +93,6 @@ def systemd_unit(service: Service) -> str:
         f"{ROOT_LINE}{service.environment[ROOT]}",
     ]
     return "\n".join(lines) + "\n"
-
-
-def _argument(word: str) -> str:
-    return _quoted(word).replace("$", "$$")
 
 
 def _quoted(word: str) -> str:

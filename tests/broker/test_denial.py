@@ -201,3 +201,39 @@ def test_no_broker_is_seen_from_a_sandbox(own_desk: Desk) -> None:
     done = own_desk.notify("--to", "x", "hi", env={"SANDBOX_RUNTIME": "1"})
     assert done.status == 1 and "no broker runs here" in done.err
     assert "Claude's sandbox may hide it" in done.err and "hermes-busd start" not in done.err
+
+
+@as_root
+def test_nothing_is_told_of_a_bus_that_may_not_be_seen(own_desk: Desk) -> None:
+    """PROTOCOL-1.22: no "none runs", no "none has run", no "is no backup": who forbids it."""
+    own_desk.start()
+    assert own_desk.wakebus("backup", "b").status == 0
+    own_desk.root.chmod(0o755)
+    (own_desk.root / "b").chmod(0o600)
+    script = (
+        "import os, sys\n"
+        "from wakebus.plugin.cli.main import main\n"
+        "from wakebus.plugin.cli.doctor import doctor\n"
+        "from wakebus.plugin.cli.bus import listen\n"
+        "from wakebus.plugin.cli.chats import channels\n"
+        "from wakebus.plugin.cli.setup import restore, settings, version\n"
+        f"os.setgid({OTHER}); os.setuid({OTHER})\n"
+        "sys.exit(main(sys.argv[1:]))"
+    )
+
+    def as_other(*words: str) -> Done:
+        done = own_desk.run(sys.executable, "-c", script, *words)
+        assert "Traceback" not in done.err
+        return done
+
+    done = as_other("version")
+    assert done.status == 0 and "none runs" not in done.out
+    assert "broker  unknown:" in done.out and "belongs to another user (uid 0)" in done.out
+    assert "belongs to another user" in as_other("version", "--json").json["unknown"]
+    done = as_other("settings", "list")
+    assert done.status == 1 and "belongs to another user" in done.err
+    done = as_other("listen", "q")
+    assert done.status == 1 and "unset HERMES_BUS_ROOT" in done.err
+    assert "not seen from here" in as_other("channels").out
+    done = as_other("restore", str(own_desk.root / "b"))
+    assert done.status == 1 and "b may not be read" in done.err

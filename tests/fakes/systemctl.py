@@ -53,7 +53,7 @@ def start(pid_file: Path, unit: Path) -> None:
     # What systemd gives by itself, and what finds this stand-in again.
     own = {name: os.environ[name] for name in ("HOME", "XDG_CONFIG_HOME", "FAKE_SYSTEMD")}
     child = subprocess.Popen(
-        [word.replace("$$", "$") for word in command],
+        command,
         env={**own, **dict(one.split("=", 1) for one in given)},
         cwd=re.findall(r"^WorkingDirectory=(.*)$", text, re.M)[0],
         stdin=subprocess.DEVNULL,

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from wakebus.adapters import registry
-from wakebus.adapters.courier.status_file import elsewhere, read_status
+from wakebus.adapters.courier.status_file import elsewhere, is_hidden, read_status
 from wakebus.adapters.errors import BadSetting
 from wakebus.adapters.inspect.check_all import check_all
 from wakebus.adapters.inspect.describe import describe, missing_text
@@ -77,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
         return OK
     at, own = time.time(), hermes_home() / ".env"
     echo_table(COLUMNS, platform_rows(found, at, whole=args.word is not None))
-    echo(f"\ncourier: {courier_words(courier, at)}")
+    echo(f"\ncourier: {courier_words(courier, at, hidden=is_hidden(bus_dir()))}")
     echo(f"settings: {settings_words(str(own), elsewhere(courier, own))}")
     if args.word is None:
         echo("One platform: wakebus channels PLATFORM\nTry the credentials: wakebus channels check")

@@ -47,8 +47,10 @@ def _about(one: Described, now: float, whole: bool) -> Iterator[tuple[str, str]]
         yield "now", state
 
 
-def courier_words(status: Status | None, now: float) -> str:
+def courier_words(status: Status | None, now: float, *, hidden: bool = False) -> str:
     """Return whether a courier runs, by what it wrote last, and what to do if none does."""
+    if hidden:
+        return "not seen from here: the bus's folder may not be entered"
     if status is None:
         return "none has run here; it starts with the broker: hermes-busd start"
     if status.alive:

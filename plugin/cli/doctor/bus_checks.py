@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from wakebus.adapters.courier.status_file import read_status
+from wakebus.adapters.courier.status_file import is_hidden, read_status
 from wakebus.broker.denial import current_sandbox
 from wakebus.broker.other_version import version_note
 from wakebus.broker.paths import bus_dir, stop_mark
@@ -79,7 +79,7 @@ def check_courier() -> Iterator[Finding]:
         yield Finding("note", f"not seen from inside {sandbox.name}")
         return
     status, now = read_status(bus_dir()), time.time()
-    words = courier_words(status, now)
+    words = courier_words(status, now, hidden=is_hidden(bus_dir()))
     yield Finding("ok", words) if status and status.alive else Finding("note", words)
     for name, state in status.platforms.items() if status and status.alive else ():
         if state.get("circuit", "closed") != "closed":

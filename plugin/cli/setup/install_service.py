@@ -25,7 +25,13 @@ from wakebus.plugin.install.errors import CannotInstall
 from wakebus.plugin.receive.maintenance import start_broker
 from wakebus.plugin.services import service_manager as manager
 from wakebus.plugin.services.service_manager import ServiceUnit
-from wakebus.plugin.services.unit_files import ROOT, Service, is_unicode, passed_environment
+from wakebus.plugin.services.unit_files import (
+    ROOT,
+    Service,
+    fits_line,
+    fits_unit,
+    passed_environment,
+)
 
 DESCRIPTION: Final = (
     "Keep the broker, and with `listen` a listener, running as a service of your user: started "
@@ -46,6 +52,7 @@ ANTHROPIC_API_KEY, is no part of it by itself. Credentials of chats belong
 into $HERMES_HOME/.env. After a change of these run it again.
 
 exit status: 0 done; 1 refused, or no service manager here; 2 usage"""
+_UNFIT: Final = "a control character, or what is no UTF-8"
 _STEP: Final = "The units, for a machine with systemd (a login session) or launchd:"
 _FLAGS: Final = {"--dry-run": "dry_run", "--uninstall": "uninstall", "--json": "json"}
 
@@ -88,8 +95,8 @@ def _listener(words: list[str]) -> str:
     """Return the endpoint of `listen NAME …`, "" for the broker alone. Raises Usage."""
     if not words:
         return ""
-    if not all(map(is_unicode, words)):
-        raise Usage("a unit holds UTF-8 alone, which a word of this command line is not")
+    if not all(map(fits_unit, words)):
+        raise Usage(f"a word of this command line holds {_UNFIT}, which no unit can")
     if words[0] != "listen":
         raise Usage(f"{words[0]!r}: a service is the broker, or listen NAME …")
     parser = Parser(prog="wakebus install service listen")
@@ -107,17 +114,29 @@ def _broker(extra: list[str]) -> Service:
 
 def _listen(name: str, words: list[str], extra: list[str]) -> Service:
     command = (sys.executable, "-P", "-m", "wakebus.plugin.cli", *words)
-    log = bus_dir() / f"listen-{name}.log"
+    log, folder = bus_dir() / f"listen-{name}.log", _nameable(Path.cwd())
     return Service(
-        f"listen-{name}", f"wakebus: {name} listens", command, _environment(extra), Path.cwd(), log
+        f"listen-{name}", f"wakebus: {name} listens", command, _environment(extra), folder, log
+    )
+
+
+def _nameable(folder: Path) -> Path:
+    """Return `folder`, if a unit can name it. Raises CannotInstall."""
+    if fits_line(str(folder)):
+        return folder
+    why = f"{_UNFIT}, a line end, or a blank or backslash at its end"
+    raise CannotInstall(
+        f"no unit can name the folder {str(folder)!a}: it holds {why}", "Run this in another folder"
     )
 
 
 def _environment(extra: list[str]) -> dict[str, str]:
     if missing := [name for name in extra if name not in os.environ]:
         raise Usage(f"--env {missing[0]}: there is no such variable in this shell")
+    if unfit := [name for name in extra if not fits_unit(os.environ[name])]:
+        raise Usage(f"--env {unfit[0]}: its value holds {_UNFIT}, which no unit can")
     absolute = {name: root_of(name) for name in ROOTS if os.environ.get(name, "").strip()}
-    return {**passed_environment(os.environ, extra), **absolute, ROOT: str(bus_root())}
+    return {**passed_environment(os.environ, extra), **absolute, ROOT: str(_nameable(bus_root()))}
 
 
 def _install(args: argparse.Namespace, units: list[ServiceUnit]) -> int:

@@ -87,6 +87,26 @@ def test_it_is_private_and_alone(folder: Path, here: Path) -> None:
     assert [one.name for one in here.iterdir()] == ["b"]
 
 
+@pytest.mark.parametrize("name", ["b" * 255, "é" * 127, "b\udcff", "a b?#%41"])
+def test_any_name_that_a_file_may_have(name: str, folder: Path, here: Path) -> None:
+    """PROTOCOL-8.15: as long as the system takes, of any bytes; read back, and nothing beside."""
+    counts = write_backup(folder, here / name)
+    assert check_backup(here / name) == counts
+    assert [one.name for one in here.iterdir()] == [name]
+
+
+@pytest.mark.skipif(os.getuid() == 0, reason="root may read and write everything")
+def test_what_may_not_be_read_or_written_is_told_so(folder: Path, here: Path) -> None:
+    """PROTOCOL-8.15: a folder, and a file that is no bad backup because of that."""
+    write_backup(folder, here / "b")
+    (here / "b").chmod(0)
+    with pytest.raises(BackupError, match="b may not be read"):
+        check_backup(here / "b")
+    here.chmod(0o500)
+    with pytest.raises(BackupError, match="may not be written to"):
+        write_backup(folder, here / "c")
+
+
 @pytest.mark.parametrize("kind", ["file", "link", "folder", "no parent"])
 def test_nothing_is_overwritten(kind: str, folder: Path, here: Path) -> None:
     """PROTOCOL-8.15: what has the name stays, and is named."""

@@ -14,6 +14,8 @@ from fakes.systemctl import unescaped
 from wakebus.broker.user_unit import root_of_unit
 from wakebus.plugin.services.unit_files import (
     Service,
+    fits_line,
+    fits_unit,
     launchd_plist,
     passed_environment,
     systemd_unit,
@@ -57,11 +59,41 @@ def test_every_word_arrives_as_it_was() -> None:
     """PROTOCOL-1.23: quotes, `%`, `$`, line ends: no shell and no specifier changes them."""
     lines = systemd_unit(service()).splitlines()
     (command,) = [one.removeprefix("ExecStart=") for one in lines if one.startswith("ExecStart=")]
-    assert [word.replace("$$", "$") for word in unescaped(command)] == [*service().command]
+    assert command.startswith(":") and unescaped(command) == [*service().command]
     given = [one.removeprefix("Environment=") for one in lines if one.startswith("Environment=")]
     assert {unescaped(one)[0] for one in given} == {
         f"{name}={value}" for name, value in service().environment.items()
     }
+
+
+@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="no systemd-analyze here")
+@pytest.mark.parametrize("folder", ["a b", "p$y", "p${HOME}x", "50% $$", "é"])
+def test_the_interpreter_may_lie_anywhere(folder: str, tmp_path: Path) -> None:
+    """PROTOCOL-1.23: systemd finds it, whatever the path of the environment holds."""
+    (tmp_path / "run").mkdir(mode=0o700)
+    (tmp_path / folder).mkdir()
+    python = tmp_path / folder / "python3"
+    python.symlink_to(sys.executable)
+    moved = service("broker")._replace(command=(str(python), "-c", "$HOME"))
+    unit = tmp_path / "wakebus-broker.service"
+    unit.write_text(systemd_unit(moved._replace(folder=tmp_path / folder)))
+    done = subprocess.run(
+        ["systemd-analyze", "verify", "--user", str(unit)],
+        env={**os.environ, "XDG_RUNTIME_DIR": str(tmp_path / "run")},
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_what_no_unit_can_hold() -> None:
+    """PROTOCOL-1.23: controls, what is no UTF-8; in a line, its end and what continues it."""
+    for text in ("a\rb", "a\x1b[1m", "\x00", "b\udcff", "\x85", "\x7f"):
+        assert not fits_unit(text) and not fits_line(f"/{text}/x")
+    assert fits_unit("a\nb\tc é $ % \\")
+    for path in ("/a\nExecStartPre=/x", "/a ", "/a\t", "/a\\", "/a\u2028b"):
+        assert not fits_line(path)
+    assert fits_line("/a b/ü\\ %h $x\"'") and passed_environment({"PATH": "/a\r"}, []) == {}
 
 
 def test_launchd_takes_them() -> None:

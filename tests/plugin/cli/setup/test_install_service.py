@@ -174,3 +174,24 @@ def test_usage(managed: Desk, words: tuple[str, ...]) -> None:
     done = managed.wakebus("install", "service", *words)
     assert done.status == 2 and "Traceback" not in done.err
     assert not unit(managed).exists()
+
+
+@pytest.mark.parametrize("name", ["n\nExecStartPre=/bin/true", "end ", "end\\", "b\udcff"])
+def test_a_folder_that_no_unit_can_name(managed: Desk, name: str) -> None:
+    """PROTOCOL-1.23: it is refused before anything is written, as the folder and as the bus."""
+    folder = managed.root / name
+    folder.mkdir(parents=True)
+    words = ("wakebus", "install", "service", "listen", "w")
+    there = 'cd "$0" && exec "$@"'
+    done = managed.run("/bin/sh", "-c", there, str(folder), *words)
+    assert done.status == 1 and "no unit can name the folder" in done.err
+    done = managed.run(*words, env={"HERMES_BUS_ROOT": f"{folder}/bus\nx"})
+    assert done.status == 1 and "Traceback" not in done.err
+    assert not unit(managed).exists()
+
+
+def test_a_variable_that_was_asked_for_is_not_left_out(managed: Desk) -> None:
+    """PROTOCOL-1.23: what no unit can hold is told, not dropped."""
+    done = managed.wakebus("install", "service", "--env", "KEY", env={"KEY": "a\x1bb"})
+    assert done.status == 2 and "--env KEY: its value holds a control character" in done.err
+    assert not unit(managed).exists()
