@@ -72,7 +72,7 @@ def old() -> Iterator[Desk]:
 COMMANDS = (
     ("notify-hermes --to worker --queue hi", 0),
     ("notify-hermes --to nobody hi", 3),
-    ("wakebus send console:team hi", 1),
+    ("wakebus send console:team hi --wait 1", 1),
     ("wakebus ask worker --queue --wait 0.1 hi", 4),
     ("wakebus endpoints --json", 0),
     ("wakebus inbox worker --json", 0),

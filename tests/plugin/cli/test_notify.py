@@ -202,7 +202,7 @@ def test_a_receiver_writes_no_line_of_ours(desk: Desk, name: str, end: str) -> N
     send = ("--to", name, "--from", "ci", "--id", name, "x")
     commands = {
         "wait": desk.notify(*send, "--wait", "30"),
-        "ask": desk.notify(*send, "--wait-reply", "30"),
+        "ask": desk.notify(*send, "--wait-reply", "1"),
         "trace": desk.run("wakebus", "trace", name),
         "cancel": desk.run("wakebus", "cancel", name),
         "dead": desk.run("wakebus", "dead", "list"),
