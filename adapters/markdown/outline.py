@@ -36,6 +36,7 @@ _STARTS: Final = re.compile(
 )
 # What does not end a paragraph or a table above it: an item that is none of the first, or empty.
 _JOINS: Final = re.compile(r" {0,3}(?:(?!1[.)])\d{1,9}[.)]|(?:[-+*]|\d{1,9}[.)])\s*\Z|.*\|)")
+_DELIMITERS: Final = re.compile(r"[ \t]*[|:-][|:\- \t]*")  # below a table's head
 _LONGEST_INFO: Final = 60
 _LONGEST_FENCE: Final = 20
 
@@ -170,11 +171,20 @@ class Outline:
         if column:
             starts = _STARTS.match(self._lines[at], column)
         else:
-            starts = _STARTS.match(self._inside(at, block.boxes)[1].lstrip(" \t"))
+            text = self._inside(at, block.boxes)[1].lstrip(" \t")
+            # Rows of a table that has no head are a paragraph, and stay one.
+            starts = _STARTS.match(text)
+            if text.startswith("|") and not self._is_head(block, at):
+                starts = None
         if starts:
             return BROKEN
         place = self._in_text(block, at, column)
         return self._spans_of(block.token.content)[1][place] if place is not None else BROKEN
+
+    def _is_head(self, block: Leaf, at: int) -> bool:
+        """Whether this line of a paragraph and the one below would be a table's head elsewhere."""
+        below = self._inside(at + 1, block.boxes)[1] if at + 1 < block.end else ""
+        return _DELIMITERS.fullmatch(below) is not None
 
     def _line(self, place: int) -> int:
         return bisect_right(self._starts, place) - 1

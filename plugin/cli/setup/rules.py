@@ -45,9 +45,7 @@ def _options(parser: Parser) -> None:
 
     check = add_action(actions, "check", "say what is wrong with a rules file", run_check)
     check.add_argument("file", nargs="?", type=Path, metavar="FILE", help=file_help)
-    check.add_argument(
-        "--rules", type=Path, metavar="FILE", help="the same"
-    )
+    check.add_argument("--rules", type=Path, metavar="FILE", help="the same")
 
     test = add_action(actions, "test", "show what a message would do; does nothing", run_test)
     test.add_argument(
